@@ -1,0 +1,142 @@
+//! What a set of kernels can do, and the one that runs anywhere.
+
+use crate::dot::{self, Activation};
+use crate::error::Error;
+use crate::{StorageType, blocks};
+
+/// A set of kernels: conversions of stored weights to `f32`, and dot products of stored
+/// rows with activation rows.
+///
+/// Every backend returns the same bits (dot-products.md; NaN results are equal as NaN).
+/// The trait is object safe, and each call does many weights or rows, so that dispatch is
+/// paid once a chunk. An implementation that has no kernel of its own for a type hands the
+/// call to [`Portable`].
+pub trait Backend: Send + Sync {
+    /// Short name as `HK_KERNELS` takes it: `portable`, `avx2`, `neon`, ...
+    fn name(&self) -> &'static str;
+
+    /// Decodes the first `out.len()` weights of `payload`, which holds whole elements of a
+    /// dense type or whole blocks of a block type; the last block may be partly used, and
+    /// more bytes than needed are left alone. Neither side needs any alignment.
+    ///
+    /// # Errors
+    /// [`TooShort`](crate::ErrorKind::TooShort) when `payload` ends early,
+    /// [`Undecodable`](crate::ErrorKind::Undecodable) or
+    /// [`NotBuiltIn`](crate::ErrorKind::NotBuiltIn) naming the type. `out` is then
+    /// unspecified.
+    fn dequantize(
+        &self,
+        storage: StorageType,
+        payload: &[u8],
+        out: &mut [f32],
+    ) -> Result<(), Error>;
+
+    /// Brings `row` into the form that weights of type `storage` are multiplied with.
+    /// `scratch` holds the result; [`Activation::scratch_len`] says how many words it needs.
+    ///
+    /// # Errors
+    /// As [`Activation::quantize`].
+    fn activation<'a>(
+        &self,
+        storage: StorageType,
+        row: &'a [f32],
+        scratch: &'a mut [u32],
+    ) -> Result<Activation<'a>, Error> {
+        Activation::quantize(storage, row, scratch)
+    }
+
+    /// Dot products of consecutive weight rows with one activation row:
+    /// `out[r] = rows[r] . activation`, for `out.len()` rows of `activation.len()` weights.
+    ///
+    /// # Errors
+    /// [`NoDotProduct`](crate::ErrorKind::NoDotProduct) or
+    /// [`NotBuiltIn`](crate::ErrorKind::NotBuiltIn) naming the type,
+    /// [`Activation`](crate::ErrorKind::Activation) when the activation has another form
+    /// than the type needs or is no whole number of blocks,
+    /// [`TooShort`](crate::ErrorKind::TooShort) when `rows` holds fewer rows.
+    fn dot_rows(
+        &self,
+        storage: StorageType,
+        rows: &[u8],
+        activation: Activation<'_>,
+        out: &mut [f32],
+    ) -> Result<(), Error>;
+
+    /// Dot products of consecutive weight rows with several activation rows of one length:
+    /// `out[r * activations.len() + a] = rows[r] . activations[a]`, so that the rows of a
+    /// matrix, split into chunks, fill consecutive parts of one output.
+    ///
+    /// # Errors
+    /// As [`dot_rows`](Self::dot_rows), and
+    /// [`OutputLength`](crate::ErrorKind::OutputLength) when `out` is no whole number of
+    /// rows.
+    fn dot_matrix(
+        &self,
+        storage: StorageType,
+        rows: &[u8],
+        activations: &[Activation<'_>],
+        out: &mut [f32],
+    ) -> Result<(), Error>;
+
+    /// Dot product of one weight row with one activation row.
+    ///
+    /// # Errors
+    /// As [`dot_rows`](Self::dot_rows).
+    fn dot(
+        &self,
+        storage: StorageType,
+        row: &[u8],
+        activation: Activation<'_>,
+    ) -> Result<f32, Error> {
+        let mut out = [0.0];
+        self.dot_rows(storage, row, activation, &mut out)?;
+        Ok(out[0])
+    }
+}
+
+/// The backend that runs on every host: safe code that the compiler vectorizes, and the
+/// reference that every other backend is tested against.
+///
+/// ```
+/// use hk_core::{Backend, Portable, StorageType};
+/// let mut out = [0.0; 2];
+/// Portable.dequantize(StorageType::BF16, &[0x80, 0x3F, 0x00, 0xC0], &mut out).unwrap();
+/// assert_eq!(out, [1.0, -2.0]);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Portable;
+
+impl Backend for Portable {
+    fn name(&self) -> &'static str {
+        "portable"
+    }
+
+    fn dequantize(
+        &self,
+        storage: StorageType,
+        payload: &[u8],
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        blocks::dequantize(storage, payload, out)
+    }
+
+    fn dot_rows(
+        &self,
+        storage: StorageType,
+        rows: &[u8],
+        activation: Activation<'_>,
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        dot::dot_rows(storage, rows, activation, out)
+    }
+
+    fn dot_matrix(
+        &self,
+        storage: StorageType,
+        rows: &[u8],
+        activations: &[Activation<'_>],
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        dot::dot_matrix(storage, rows, activations, out)
+    }
+}

@@ -1,0 +1,182 @@
+//! A tensor to f32: reference (resolved by [`Tensor`](crate::Tensor)), then sparsity, then
+//! storage, then tiles; each step one small function.
+//!
+//! The functions here take byte slices wherever they come from, so that a host which
+//! fetched a payload in pieces decodes it just as one that maps the file.
+
+use core::ops::Range;
+
+use crate::backend::Backend;
+use crate::error::{Error, ErrorKind, Part, Section};
+use crate::format::Shape;
+use crate::storage::{SparsityType, StorageType, TileLayout};
+
+/// Most weights that a block of any type has.
+const MAX_BLOCK: usize = 256;
+
+/// What to do with the residual stream of dual-mode tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Residual {
+    /// The base values alone.
+    Skip,
+    /// Base plus residual, where there is one.
+    #[default]
+    Add,
+}
+
+/// A tensor's parameters and bytes, references resolved.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// How the weights are stored.
+    pub storage: StorageType,
+    /// How they are ordered.
+    pub tile: TileLayout,
+    /// How zeros are left out.
+    pub sparsity: SparsityType,
+    /// Dimensions, outermost first.
+    pub shape: Shape,
+    /// Weights a block of dual-mode and split-scale types.
+    pub block_size: u16,
+    /// The payload.
+    pub data: &'a [u8],
+    /// The scales, empty if none.
+    pub scales: &'a [u8],
+    /// The residual, empty if none.
+    pub residual: &'a [u8],
+}
+
+/// Decodes elements `range` of `source` to `out`, which has as many.
+///
+/// # Errors
+/// [`ErrorKind::Range`], [`ErrorKind::OutputLength`], a payload too short for the whole
+/// shape, or a type, sparsity or layout without a decoder. `out` is then unspecified.
+pub fn dequantize_range(
+    backend: &dyn Backend,
+    source: &Source<'_>,
+    range: Range<u64>,
+    out: &mut [f32],
+    _residual: Residual,
+) -> Result<(), Error> {
+    check_range(source, &range, out)?;
+    if source.storage == StorageType::NULL_REF {
+        out.fill(0.0);
+        return Ok(());
+    }
+    check_decodable(source)?;
+    let needed = source.storage.payload_len(&source.shape)?;
+    let available = source.data.len() as u64;
+    if available < needed {
+        let kind = ErrorKind::TooShort { part: Part::Data, needed, available };
+        return Err(Error::new(kind, Section::Payload, 0));
+    }
+    let cover = cover(source.storage, range)?;
+    // Within the payload, by the comparison above.
+    let bytes = crate::bytes::range(source.data, cover.bytes.start, cover.len());
+    dequantize_slice(backend, source.storage, bytes.unwrap_or_default(), cover.skip, out)
+}
+
+fn check_range(source: &Source<'_>, range: &Range<u64>, out: &[f32]) -> Result<(), Error> {
+    let count = source.shape.count();
+    if range.start > range.end || range.end > count {
+        return Err(Error::call(ErrorKind::Range { start: range.start, end: range.end, count }));
+    }
+    let (expected, given) = (range.end - range.start, out.len() as u64);
+    if expected != given {
+        return Err(Error::call(ErrorKind::OutputLength { expected, given }));
+    }
+    Ok(())
+}
+
+/// Whether this version has a decoder for the source's type, sparsity and layout.
+fn check_decodable(source: &Source<'_>) -> Result<(), Error> {
+    let storage = source.storage;
+    let split_scale = !source.scales.is_empty() && storage.has_split_form();
+    if storage.geometry().is_none() || split_scale {
+        return Err(Error::call(ErrorKind::Undecodable(storage)));
+    }
+    if !matches!(source.sparsity, SparsityType::NONE | SparsityType::PHYSICAL_PRUNED) {
+        return Err(Error::call(ErrorKind::Sparsity(storage, source.sparsity)));
+    }
+    if source.tile != TileLayout::ROW_MAJOR {
+        return Err(Error::call(ErrorKind::TileLayout(storage, source.tile)));
+    }
+    Ok(())
+}
+
+/// The bytes that hold a range of elements: which part of a payload to fetch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cover {
+    /// Byte range of the payload: whole blocks.
+    pub bytes: Range<u64>,
+    /// Weights of the first block that come before the range.
+    pub skip: usize,
+}
+
+impl Cover {
+    fn len(&self) -> u64 {
+        self.bytes.end - self.bytes.start
+    }
+}
+
+/// The bytes of a plain dense or block payload that hold elements `range`, for
+/// [`dequantize_slice`].
+///
+/// # Errors
+/// [`ErrorKind::Undecodable`] for a type without a fixed geometry, [`ErrorKind::Range`]
+/// for a range that ends before it starts, [`ErrorKind::ElementCount`] for offsets over
+/// 2^64.
+///
+/// ```
+/// use hk_core::{StorageType, decode};
+/// let cover = decode::cover(StorageType::Q4_0, 40..80).unwrap();
+/// assert_eq!((cover.bytes, cover.skip), (18..54, 8));
+/// ```
+pub fn cover(storage: StorageType, range: Range<u64>) -> Result<Cover, Error> {
+    let geometry = storage.geometry().ok_or(Error::call(ErrorKind::Undecodable(storage)))?;
+    let (weights, bytes) = (u64::from(geometry.weights), u64::from(geometry.bytes));
+    let Range { start, end } = range;
+    if start > end {
+        return Err(Error::call(ErrorKind::Range { start, end, count: u64::MAX }));
+    }
+    let overflow = Error::call(ErrorKind::ElementCount);
+    let first = (start / weights).checked_mul(bytes).ok_or(overflow)?;
+    let last = if start == end {
+        first
+    } else {
+        end.div_ceil(weights).checked_mul(bytes).ok_or(overflow)?
+    };
+    // Under 256, since no block is larger.
+    Ok(Cover { bytes: first..last, skip: (start % weights) as usize })
+}
+
+/// Decodes consecutive elements of a plain dense or block payload to `out`, from `bytes`
+/// that start at a block: leaves out the first `skip` weights (fewer than a block's).
+/// [`cover`] says which bytes and how many to skip.
+///
+/// # Errors
+/// [`ErrorKind::TooShort`] when `bytes` end early, or a type without a decoder.
+pub fn dequantize_slice(
+    backend: &dyn Backend,
+    storage: StorageType,
+    bytes: &[u8],
+    skip: usize,
+    out: &mut [f32],
+) -> Result<(), Error> {
+    if skip == 0 {
+        return backend.dequantize(storage, bytes, out);
+    }
+    let geometry = storage.geometry().ok_or(Error::call(ErrorKind::Undecodable(storage)))?;
+    let weights = geometry.weights as usize;
+    let range =
+        Error::call(ErrorKind::Range { start: skip as u64, end: u64::MAX, count: weights as u64 });
+    let mut block = [0.0; MAX_BLOCK];
+    let block = block.get_mut(..weights).ok_or(range)?;
+    backend.dequantize(storage, bytes, block)?;
+    let head = block.get(skip..).ok_or(range)?;
+    let (to, rest) = out.split_at_mut(head.len().min(out.len()));
+    for (to, from) in to.iter_mut().zip(head) {
+        *to = *from;
+    }
+    let bytes = bytes.get(geometry.bytes as usize..).unwrap_or_default();
+    backend.dequantize(storage, bytes, rest)
+}

@@ -1,0 +1,16 @@
+//! The container: header, metadata, table of contents, appendix and seal
+//! (format-specification.md).
+
+pub mod appendix;
+mod arrays;
+mod file;
+mod header;
+mod metadata;
+pub mod seal;
+mod toc;
+
+pub use arrays::{Array, Numbers, Strings};
+pub use file::{Hk, Tensor, Tensors};
+pub use header::{Flags, HEADER_LEN, Header, MAGIC};
+pub use metadata::{Metadata, MetadataEntries, MetadataEntry, MetadataHead, Value, ValueType};
+pub use toc::{MAX_DIMENSIONS, MAX_NAME_LEN, Shape, Span, TensorEntry, Toc, TocEntries};

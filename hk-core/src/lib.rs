@@ -1,0 +1,43 @@
+//! HK model files over `&[u8]`: parse, list, dequantize and multiply tensors, on any host.
+//!
+//! Bytes in, numbers out. This crate needs no operating system, no allocator and no
+//! `unsafe`; it panics on no input, and it gives the same bits on every host. Memory maps,
+//! threads, writing and vector kernels live in the crates built on it.
+//!
+//! - [`Hk::parse`] checks a whole file once, without touching a payload; after it has
+//!   succeeded, walking header, metadata and tensors cannot fail.
+//! - A host that cannot hold the file reads it in pieces: [`Header::parse`],
+//!   [`MetadataHead::read`], [`TensorEntry::read`].
+//! - [`Tensor::dequantize_into`] and [`Tensor::dequantize_range`] turn a tensor into `f32`.
+//! - [`Backend`] is what a set of kernels can do; [`Portable`] is the one that runs anywhere.
+//! - [`dequantize_blocks`] decodes one known block type and links nothing else.
+//!
+//! Features, all on by default, choose the block families that are linked: `k-quants`,
+//! `i-quants`, `ternary` and `fp4`. The legacy blocks and dense types are always there.
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod backend;
+pub mod blocks;
+mod bytes;
+pub mod decode;
+pub mod dot;
+mod error;
+pub mod format;
+mod storage;
+
+pub use backend::{Backend, Portable};
+pub use blocks::{Block, dequantize_blocks};
+pub use decode::Residual;
+pub use dot::Activation;
+pub use error::{Error, ErrorKind, Part, Section};
+pub use format::{
+    Array, Flags, Header, Hk, Metadata, MetadataEntry, MetadataHead, Shape, Span, Tensor,
+    TensorEntry, Tensors, Toc, Value, ValueType,
+};
+pub use storage::{Geometry, SparsityType, StorageType, TileLayout};
