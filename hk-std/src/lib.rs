@@ -1,1 +1,23 @@
-//! hk-std.
+//! HK model files on hosts with an operating system: memory maps, threads, backend choice
+//! at run time, writing and conversion.
+//!
+//! - [`ModelFile::open`] maps a file and parses it; `tensor(name)` finds a tensor by hash.
+//! - [`backend()`] is the fastest set of kernels that this CPU has.
+//! - [`Writer`] writes a file from payloads streamed out of any reader.
+//! - [`convert`] brings other formats to HK.
+//!
+//! Features, all on by default: `mmap`, `rayon`, `simd`, `cli` (the program `hk`).
+
+mod backend;
+pub mod convert;
+mod error;
+mod model;
+pub mod verify;
+mod writer;
+
+pub use backend::{backend, backends, kernels};
+pub use error::{Error, Result};
+pub use model::{Access, ModelFile};
+pub use writer::{TensorSpec, Writer};
+
+pub use hk_core;

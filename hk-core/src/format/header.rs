@@ -84,8 +84,11 @@ impl Flags {
 
     /// The flags that a payload alignment in bytes implies.
     pub const fn for_alignment(alignment: u32) -> Flags {
-        let tiled =
-            if alignment.is_multiple_of(128) { Flags::TILE_ALIGNED } else { Flags::FLEXIBLE_ALIGNMENT };
+        let tiled = if alignment.is_multiple_of(128) {
+            Flags::TILE_ALIGNED
+        } else {
+            Flags::FLEXIBLE_ALIGNMENT
+        };
         if alignment >= 4096 { tiled.with(Flags::UNIVERSAL_PAGE_ALIGNED) } else { tiled }
     }
 }

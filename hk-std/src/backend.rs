@@ -1,0 +1,45 @@
+//! The choice of kernels at run time.
+
+use hk_core::{Backend, Portable};
+
+use crate::error::{Error, Result};
+
+/// The backend that this process uses: the fastest that the CPU has, or the one that the
+/// environment variable `HK_KERNELS` names. Chosen once.
+///
+/// # Errors
+/// `HK_KERNELS` names a backend that this CPU or build does not have; the text lists those
+/// it has.
+pub fn backend() -> Result<&'static dyn Backend> {
+    match std::env::var("HK_KERNELS") {
+        Ok(name) => kernels(&name),
+        Err(_) => Ok(backends().first().copied().unwrap_or(&Portable)),
+    }
+}
+
+/// The backend called `name`.
+///
+/// # Errors
+/// This CPU or build does not have it.
+pub fn kernels(name: &str) -> Result<&'static dyn Backend> {
+    let all = backends();
+    all.iter().copied().find(|b| b.name() == name).ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(|b| b.name()).collect();
+        Error::Invalid(format!(
+            "no kernels called {name:?} here; this CPU and build have: {}",
+            names.join(", ")
+        ))
+    })
+}
+
+/// Every backend that this CPU and build have, the fastest first; `portable` is the last.
+pub fn backends() -> Vec<&'static dyn Backend> {
+    let mut all: Vec<&'static dyn Backend> = Vec::new();
+    #[cfg(feature = "simd")]
+    {
+        all.extend(hk_simd_x86::LEVELS.iter().filter_map(|name| hk_simd_x86::level(name)));
+        all.extend(hk_simd_neon::LEVELS.iter().filter_map(|name| hk_simd_neon::level(name)));
+    }
+    all.push(&Portable);
+    all
+}

@@ -1,0 +1,1 @@
+//! GGUF to HK (payloads.md, "GGUF").

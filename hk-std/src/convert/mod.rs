@@ -1,0 +1,3 @@
+//! Other formats to HK.
+
+pub mod gguf;

@@ -1,0 +1,1 @@
+//! Every structural check there is of an HK file.
