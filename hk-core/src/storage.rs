@@ -38,6 +38,22 @@ pub struct Geometry {
     pub bytes: u32,
 }
 
+impl Geometry {
+    /// The block that element `index` lies in, and its place there.
+    pub(crate) const fn locate(self, index: u64) -> (u64, usize) {
+        // Every block's weights are a power of two: a shift, where a division would link
+        // its panic and, on a small host, a division routine.
+        let (block, mask) = (index >> self.weights.trailing_zeros(), self.weights as u64 - 1);
+        (block, (index & mask) as usize)
+    }
+
+    /// Blocks that `count` elements take; the last may be partly used.
+    pub(crate) const fn blocks(self, count: u64) -> u64 {
+        let (whole, used) = self.locate(count);
+        whole + (used > 0) as u64
+    }
+}
+
 /// A code nobody has given the name of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownName;
@@ -299,9 +315,7 @@ impl StorageType {
     pub fn payload_len(self, shape: &[u64]) -> Result<u64, Error> {
         let geometry = self.geometry().ok_or(Error::call(ErrorKind::Undecodable(self)))?;
         element_count(shape)
-            .and_then(|count| {
-                count.div_ceil(u64::from(geometry.weights)).checked_mul(u64::from(geometry.bytes))
-            })
+            .and_then(|count| geometry.blocks(count).checked_mul(u64::from(geometry.bytes)))
             .ok_or(Error::call(ErrorKind::ElementCount))
     }
 }

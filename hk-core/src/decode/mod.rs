@@ -133,20 +133,18 @@ impl Cover {
 /// ```
 pub fn cover(storage: StorageType, range: Range<u64>) -> Result<Cover, Error> {
     let geometry = storage.geometry().ok_or(Error::call(ErrorKind::Undecodable(storage)))?;
-    let (weights, bytes) = (u64::from(geometry.weights), u64::from(geometry.bytes));
     let Range { start, end } = range;
     if start > end {
         return Err(Error::call(ErrorKind::Range { start, end, count: u64::MAX }));
     }
-    let overflow = Error::call(ErrorKind::ElementCount);
-    let first = (start / weights).checked_mul(bytes).ok_or(overflow)?;
-    let last = if start == end {
-        first
-    } else {
-        end.div_ceil(weights).checked_mul(bytes).ok_or(overflow)?
+    let offset = |block: u64| {
+        let offset = block.checked_mul(u64::from(geometry.bytes));
+        offset.ok_or(Error::call(ErrorKind::ElementCount))
     };
-    // Under 256, since no block is larger.
-    Ok(Cover { bytes: first..last, skip: (start % weights) as usize })
+    let (block, skip) = geometry.locate(start);
+    let first = offset(block)?;
+    let last = if start == end { first } else { offset(geometry.blocks(end))? };
+    Ok(Cover { bytes: first..last, skip })
 }
 
 /// Decodes consecutive elements of a plain dense or block payload to `out`, from `bytes`
