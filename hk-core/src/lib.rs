@@ -13,12 +13,15 @@
 //! - [`dequantize_blocks`] decodes one known block type and links nothing else.
 //!
 //! Features, all on by default, choose the block families that are linked: `k-quants`,
-//! `i-quants`, `ternary` and `fp4`. The legacy blocks and dense types are always there.
+//! `i-quants`, `ternary` and `fp4`. The legacy blocks and dense types are always there. `alloc`, off by
+//! default, adds owning builders for writers (`build`).
 #![no_std]
 #![forbid(unsafe_code)]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+#[cfg(feature = "alloc")]
+extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
@@ -36,6 +39,8 @@ pub use blocks::{Block, dequantize_blocks};
 pub use decode::Residual;
 pub use dot::Activation;
 pub use error::{Error, ErrorKind, Part, Section};
+#[cfg(feature = "alloc")]
+pub use format::build;
 pub use format::{
     Array, Flags, Header, Hk, Metadata, MetadataEntry, MetadataHead, Shape, Span, Tensor,
     TensorEntry, Tensors, Toc, Value, ValueType,

@@ -17,7 +17,8 @@ mod writer;
 
 pub use backend::{backend, backends, kernels};
 pub use error::{Error, Result};
+pub use hk_core::build::TensorSpec;
 pub use model::{Access, ModelFile};
-pub use writer::{TensorSpec, Writer};
+pub use writer::{Progress, Writer};
 
 pub use hk_core;

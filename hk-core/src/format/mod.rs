@@ -3,6 +3,8 @@
 
 pub mod appendix;
 mod arrays;
+#[cfg(feature = "alloc")]
+pub mod build;
 mod file;
 mod header;
 mod metadata;

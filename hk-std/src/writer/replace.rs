@@ -1,0 +1,109 @@
+//! Replacing a file as a whole, or not at all.
+
+use std::fs::{self, File, Permissions};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::error::{Error, Result};
+
+/// A temporary file that becomes the file at a path, or vanishes.
+pub(super) struct Replacement {
+    temporary: NamedTempFile,
+    target: PathBuf,
+    folder: PathBuf,
+}
+
+impl Replacement {
+    /// A temporary file beside `path`, with the permissions of the file that stands there,
+    /// or of a new file. Where `path` is a symbolic link, what it points to is the target.
+    ///
+    /// # Errors
+    /// `path` is something other than a file, its folder does not exist, or the system
+    /// refuses.
+    pub(super) fn of(path: &Path) -> Result<Self> {
+        let (target, permissions) = target(path)?;
+        let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let folder = parent.unwrap_or(Path::new(".")).to_owned();
+        let Some(name) = target.file_name() else {
+            return Err(Error::Invalid(format!("{}: this is no name of a file", path.display())));
+        };
+        let mut prefix = std::ffi::OsString::from(".");
+        prefix.push(name);
+        // A name at the system's limit of 255 bytes leaves no room for more.
+        let prefix = if prefix.len() < 200 { prefix } else { ".hk".into() };
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(&prefix).suffix(".tmp");
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let temporary =
+            builder.tempfile_in(&folder).map_err(|e| Error::io("create a file in", &folder, e))?;
+        if let Some(permissions) = permissions {
+            let set = temporary.as_file().set_permissions(permissions);
+            set.map_err(|e| Error::io("set the permissions of", temporary.path(), e))?;
+        }
+        Ok(Replacement { temporary, target, folder })
+    }
+
+    /// The temporary file.
+    pub(super) fn file(&mut self) -> &File {
+        self.temporary.as_file()
+    }
+
+    /// Syncs it and puts it in its place.
+    pub(super) fn commit(self) -> Result<()> {
+        let Replacement { temporary, target, folder } = self;
+        temporary.as_file().sync_all().map_err(|e| Error::io("sync", &target, e))?;
+        temporary.persist(&target).map_err(|e| Error::io("replace", &target, e.error))?;
+        sync_folder(&folder)
+    }
+}
+
+/// The file that `path` means, and its permissions if it is there.
+fn target(path: &Path) -> Result<(PathBuf, Option<Permissions>)> {
+    let failed = |e| Error::io("write", path, e);
+    match fs::symlink_metadata(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok((path.to_owned(), None)),
+        Err(e) => return Err(failed(e)),
+        Ok(_) => {}
+    }
+    // Follows links; one that points nowhere is an error here.
+    let target = fs::canonicalize(path).map_err(failed)?;
+    let metadata = fs::metadata(&target).map_err(failed)?;
+    if metadata.is_dir() {
+        let text = format!("cannot write {}: it is a directory; name a file in it", path.display());
+        return Err(Error::Invalid(text));
+    }
+    if !metadata.is_file() {
+        let text = format!(
+            "cannot write {}: it is no regular file, and a file can only be replaced as a whole",
+            path.display()
+        );
+        return Err(Error::Invalid(text));
+    }
+    Ok((target, Some(metadata.permissions())))
+}
+
+/// Makes the new name last through a crash, where the system can sync directories.
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> Result<()> {
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        // A folder that cannot be read, or a file system that knows no such sync: the file
+        // itself is synced.
+        Err(e)
+            if matches!(
+                e.kind(),
+                ErrorKind::PermissionDenied | ErrorKind::InvalidInput | ErrorKind::Unsupported
+            ) =>
+        {
+            Ok(())
+        }
+        result => result.map_err(|e| Error::io("sync", folder, e)),
+    }
+}
+
+#[cfg(not(unix))]
+fn sync_folder(_folder: &Path) -> Result<()> {
+    Ok(())
+}
