@@ -246,8 +246,10 @@ impl<'a> Tensor<'a> {
         residual: Residual,
     ) -> Result<(), Error> {
         let resolved = self.resolve()?;
+        // An empty payload may stand anywhere: then say where the file ends.
+        let payload = resolved.entry.data.offset.min(self.file.len() as u64);
         decode::dequantize_range(backend, &resolved.source(), range, out, residual)
-            .map_err(|e| e.in_tensor(resolved.entry.index, resolved.entry.data.offset))
+            .map_err(|e| e.in_tensor(resolved.entry.index, payload))
     }
 
     /// What the decoder needs, once references are resolved.

@@ -265,8 +265,9 @@ impl<'a> Metadata<'a> {
 
     pub(crate) fn parse_at(bytes: &'a [u8], count: u64, base: u64) -> Result<Self, Error> {
         let mut reader = Reader::new(bytes, Section::Metadata, base);
-        let total = u32::try_from(count)
-            .map_err(|_| reader.error(ErrorKind::Count { claimed: count, possible: 0 }))?;
+        let total = u32::try_from(count).map_err(|_| {
+            reader.error(ErrorKind::Count { claimed: count, possible: u64::from(u32::MAX) })
+        })?;
         for index in 0..total {
             MetadataEntry::read_from(&mut reader).map_err(|e| e.at_index(index))?;
         }

@@ -204,7 +204,9 @@ impl<'a> TensorEntry<'a> {
 fn read_shape(reader: &mut Reader<'_>, ndim: u8) -> Result<Shape, Error> {
     let mut shape = Shape { dims: [0; MAX_DIMENSIONS], ndim };
     let start = *reader;
-    let too_many = start.error(ErrorKind::Dimensions(ndim));
+    // The count stands in the byte before the dimensions.
+    let count_at = start.offset().saturating_sub(1);
+    let too_many = Error::new(ErrorKind::Dimensions(ndim), Section::Toc, count_at);
     for dim in shape.dims.get_mut(..usize::from(ndim)).ok_or(too_many)? {
         *dim = reader.read::<U64>()?.get();
     }
@@ -239,8 +241,9 @@ impl<'a> Toc<'a> {
         base: u64,
     ) -> Result<Self, Error> {
         let mut reader = Reader::new(bytes, Section::Toc, base);
-        let total = u32::try_from(count)
-            .map_err(|_| reader.error(ErrorKind::Count { claimed: count, possible: 0 }))?;
+        let total = u32::try_from(count).map_err(|_| {
+            reader.error(ErrorKind::Count { claimed: count, possible: u64::from(u32::MAX) })
+        })?;
         for index in 0..total {
             TensorEntry::read_from(&mut reader, index)?.check(file_len)?;
         }
