@@ -11,9 +11,9 @@ use crate::error::{Error, Result};
 /// `HK_KERNELS` names a backend that this CPU or build does not have; the text lists those
 /// it has.
 pub fn backend() -> Result<&'static dyn Backend> {
-    match std::env::var("HK_KERNELS") {
-        Ok(name) => kernels(&name),
-        Err(_) => Ok(backends().first().copied().unwrap_or(&Portable)),
+    match std::env::var_os("HK_KERNELS") {
+        Some(name) => kernels(&name.to_string_lossy()),
+        None => Ok(backends().first().copied().unwrap_or(&Portable)),
     }
 }
 

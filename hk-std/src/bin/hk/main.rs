@@ -4,15 +4,32 @@ mod convert;
 mod dequantize;
 mod inspect;
 mod kernels;
+mod output;
+mod progress;
+mod table;
+mod text;
+mod values;
 mod verify;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use hk_std::Error;
+use hk_std::hk_core::ErrorKind;
 
-/// Look into, check, decode and make HK model files.
+const EXAMPLES: &str = "\
+Examples:
+  hk convert model.gguf model.hk            make an HK file
+  hk inspect model.hk                       what is in it
+  hk verify model.hk                        whether it is sound
+  hk dequantize model.hk output.weight -o output.f32
+
+Exit status: 0 done, 1 failed, 2 wrong usage.
+Environment: HK_KERNELS=NAME forces a backend; `hk kernels` lists them.";
+
+/// Look into, check, decode and make HK model files
 #[derive(Parser)]
-#[command(name = "hk", version, propagate_version = true)]
+#[command(name = "hk", version, propagate_version = true, after_help = EXAMPLES)]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -38,8 +55,29 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("hk: {error}");
+            output::say(&error);
+            if let Some(hint) = hint(&error) {
+                output::say(&hint);
+            }
             ExitCode::FAILURE
         }
+    }
+}
+
+/// What to try next: an error names only what is wrong first, and bytes without a decoder
+/// can still be had.
+fn hint(error: &Error) -> Option<String> {
+    match error {
+        Error::Format { path, tensor: None, source } if source.kind() != ErrorKind::NotHk => {
+            Some(format!("`hk verify {}` lists everything that is wrong with it", path.display()))
+        }
+        Error::Format { path, tensor: Some(tensor), source } => match source.kind() {
+            ErrorKind::Undecodable(_) | ErrorKind::TileLayout(..) | ErrorKind::Sparsity(..) => {
+                let path = path.display();
+                Some(format!("`hk dequantize {path} {tensor:?} --raw` writes its stored bytes"))
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }

@@ -1,0 +1,82 @@
+//! Standard output, standard error, and files that are replaced whole or not at all.
+
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use hk_std::{Error, Result};
+use tempfile::NamedTempFile;
+
+const BUFFER: usize = 64 * 1024;
+
+/// Prints a message of the program to standard error, where one can still be read.
+pub fn say(message: &dyn Display) {
+    let _ = writeln!(io::stderr(), "hk: {message}");
+}
+
+/// Lets `write` fill standard output through a buffer. A reader that closed the pipe has
+/// seen enough, so that is no error: `hk inspect model.hk | head` ends quietly.
+///
+/// # Errors
+/// Standard output cannot be written for another reason.
+pub fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
+    let result = write(&mut out).and_then(|()| out.flush());
+    let (_, _unwritten) = out.into_parts();
+    match result {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::io("write to", Path::new("standard output"), error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether standard output is a screen, where binary data make a mess.
+pub fn stdout_is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Lets `write` fill the file `path`. What was there stays as it is until all has been
+/// written. A device or a pipe is written directly, and a symbolic link is followed.
+///
+/// # Errors
+/// The file or its folder cannot be written, or `write` failed.
+pub fn to_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let failed = |error| Error::io("write", path, error);
+    let existing = std::fs::metadata(path).ok();
+    if existing.as_ref().is_some_and(|metadata| !metadata.is_file()) {
+        let file = File::options().write(true).open(path).map_err(failed)?;
+        let mut out = BufWriter::with_capacity(BUFFER, file);
+        return write(&mut out).and_then(|()| out.flush()).map_err(failed);
+    }
+    let target = match existing {
+        Some(_) => path.canonicalize().map_err(failed)?,
+        None => path.to_owned(),
+    };
+    let temporary = temporary_beside(&target).map_err(failed)?;
+    if let Some(existing) = existing {
+        temporary.as_file().set_permissions(existing.permissions()).map_err(failed)?;
+    }
+    let mut out = BufWriter::with_capacity(BUFFER, temporary);
+    write(&mut out).map_err(failed)?;
+    let temporary = out.into_inner().map_err(|error| failed(error.into_error()))?;
+    temporary.as_file().sync_all().map_err(failed)?;
+    temporary.persist(&target).map(drop).map_err(|error| failed(error.error))
+}
+
+fn temporary_beside(target: &Path) -> io::Result<NamedTempFile> {
+    let folder = match target.parent() {
+        Some(folder) if folder != Path::new("") => folder.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".hk-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        // As a plain `create` would have it: the umask takes away from this.
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    builder.tempfile_in(folder)
+}
