@@ -42,7 +42,7 @@ pub use error::{Error, ErrorKind, Part, Section};
 #[cfg(feature = "alloc")]
 pub use format::build;
 pub use format::{
-    Array, Flags, Header, Hk, Metadata, MetadataEntry, MetadataHead, Shape, Span, Tensor,
+    Array, Flags, Header, Hk, Metadata, MetadataEntry, MetadataHead, Outline, Shape, Span, Tensor,
     TensorEntry, Tensors, Toc, Value, ValueType,
 };
 pub use storage::{Geometry, SparsityType, StorageType, TileLayout};

@@ -1,20 +1,37 @@
 //! The choice of kernels at run time.
 
+use std::sync::OnceLock;
+
 use hk_core::{Backend, Portable};
 
 use crate::error::{Error, Result};
 
+/// The environment variable that overrides the choice.
+const VARIABLE: &str = "HK_KERNELS";
+
 /// The backend that this process uses: the fastest that the CPU has, or the one that the
-/// environment variable `HK_KERNELS` names. Chosen once.
+/// environment variable `HK_KERNELS` names. Chosen at the first call, once and for all.
+///
+/// ```
+/// let backend = hk_std::backend()?;
+/// assert!(hk_std::backends().iter().any(|b| b.name() == backend.name()));
+/// # Ok::<_, hk_std::Error>(())
+/// ```
 ///
 /// # Errors
 /// `HK_KERNELS` names a backend that this CPU or build does not have; the text lists those
 /// it has.
 pub fn backend() -> Result<&'static dyn Backend> {
-    match std::env::var_os("HK_KERNELS") {
-        Some(name) => kernels(&name.to_string_lossy()),
-        None => Ok(backends().first().copied().unwrap_or(&Portable)),
-    }
+    static CHOSEN: OnceLock<Result<&'static dyn Backend, String>> = OnceLock::new();
+    let chosen = CHOSEN.get_or_init(|| choose().map_err(|e| e.to_string()));
+    chosen.clone().map_err(Error::Invalid)
+}
+
+fn choose() -> Result<&'static dyn Backend> {
+    let Some(name) = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()) else {
+        return Ok(backends().first().copied().unwrap_or(&Portable));
+    };
+    kernels(&name.to_string_lossy()).map_err(|e| Error::Invalid(format!("{VARIABLE}: {e}")))
 }
 
 /// The backend called `name`.

@@ -102,6 +102,55 @@ impl<'a> Hk<'a> {
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
+
+    /// What parsing has found, without the bytes: for hosts that own the bytes and want to
+    /// check them once.
+    pub const fn outline(&self) -> Outline {
+        Outline {
+            header: self.header,
+            metadata_used: self.metadata.used(),
+            toc_used: self.toc.used(),
+        }
+    }
+}
+
+/// What [`Hk::parse`] has found in a file, without a borrow of its bytes.
+///
+/// ```
+/// # fn main() -> Result<(), hk_core::Error> {
+/// # let mut file = [0u8; 128];
+/// # file[..4].copy_from_slice(b"HKNT");
+/// # file[4] = 1;
+/// # file[8] = 1;
+/// let outline = hk_core::Hk::parse(&file)?.outline(); // checks the file
+/// let hk = outline.over(&file); // checks nothing
+/// assert_eq!(hk.tensors().len(), 0);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Outline {
+    header: Header,
+    metadata_used: u64,
+    toc_used: u64,
+}
+
+impl Outline {
+    /// The header.
+    pub const fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The file again, over the bytes that were parsed, in no time. Over other bytes it is
+    /// of no use: walks end at the first entry that makes no sense.
+    pub fn over<'a>(&self, bytes: &'a [u8]) -> Hk<'a> {
+        let header = &self.header;
+        let section = |span: Span| bytes::range(bytes, span.offset, span.size).unwrap_or_default();
+        let metadata = section(header.metadata);
+        let metadata = Metadata::trusted(metadata, header, self.metadata_used);
+        let toc = Toc::trusted(section(header.toc), header, self.toc_used);
+        Hk { bytes, header: *header, metadata, toc }
+    }
 }
 
 /// Iterator over the tensors of a file.

@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 use crate::bytes::Reader;
 use crate::error::{Error, ErrorKind, Section};
-use crate::format::Array;
+use crate::format::{Array, Header};
 
 /// The tag of a metadata value; unknown tags are data.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -275,6 +275,13 @@ impl<'a> Metadata<'a> {
         Ok(Metadata { bytes, base, count: total, used })
     }
 
+    /// The section of a file whose header and pairs have been checked.
+    pub(crate) fn trusted(bytes: &'a [u8], header: &Header, used: u64) -> Self {
+        // The header's check keeps the count to 32 bits.
+        let count = u32::try_from(header.metadata_kv_count).unwrap_or(0);
+        Metadata { bytes, base: header.metadata.offset, count, used }
+    }
+
     /// Number of pairs.
     pub const fn len(&self) -> usize {
         self.count as usize
@@ -298,7 +305,21 @@ impl<'a> Metadata<'a> {
 
     /// The value of `key`; of two equal keys, the first.
     pub fn get(&self, key: &str) -> Option<Value<'a>> {
-        self.iter().find(|entry| entry.key == key).map(|entry| entry.value)
+        self.find(|other| other == key)
+    }
+
+    /// The value of the first key that `matches`. Other values are passed over unread.
+    fn find(&self, mut matches: impl FnMut(&str) -> bool) -> Option<Value<'a>> {
+        let mut reader = Reader::new(self.bytes, Section::Metadata, self.base);
+        for _ in 0..self.count {
+            let head = MetadataHead::read_from(&mut reader).ok()?;
+            let at = reader.offset();
+            let value = reader.take(u64::from(head.value_len)).ok()?;
+            if matches(head.key) {
+                return Value::parse(head.tag, value, at).ok();
+            }
+        }
+        None
     }
 
     /// `general.architecture`.
@@ -310,12 +331,10 @@ impl<'a> Metadata<'a> {
     /// [architecture](Self::architecture): `hyperparameter("block_count")`.
     pub fn hyperparameter(&self, name: &str) -> Option<Value<'a>> {
         let architecture = self.architecture()?;
-        self.iter()
-            .find(|entry| {
-                let rest = entry.key.strip_prefix(architecture);
-                rest.and_then(|rest| rest.strip_prefix('.')) == Some(name)
-            })
-            .map(|entry| entry.value)
+        self.find(|key| {
+            let rest = key.strip_prefix(architecture);
+            rest.and_then(|rest| rest.strip_prefix('.')) == Some(name)
+        })
     }
 }
 

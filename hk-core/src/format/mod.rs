@@ -12,7 +12,7 @@ pub mod seal;
 mod toc;
 
 pub use arrays::{Array, Numbers, Strings};
-pub use file::{Hk, Tensor, Tensors};
+pub use file::{Hk, Outline, Tensor, Tensors};
 pub use header::{Flags, HEADER_LEN, Header, MAGIC};
 pub use metadata::{Metadata, MetadataEntries, MetadataEntry, MetadataHead, Value, ValueType};
 pub use toc::{MAX_DIMENSIONS, MAX_NAME_LEN, Shape, Span, TensorEntry, Toc, TocEntries};

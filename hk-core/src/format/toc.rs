@@ -7,6 +7,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 use crate::bytes::Reader;
 use crate::error::{Error, ErrorKind, Part, Section};
+use crate::format::Header;
 use crate::storage::{SparsityType, StorageType, TileLayout, element_count};
 
 /// Longest tensor name in bytes.
@@ -251,6 +252,13 @@ impl<'a> Toc<'a> {
         Ok(Toc { bytes, base, count: total, used })
     }
 
+    /// The table of a file whose header and entries have been checked.
+    pub(crate) fn trusted(bytes: &'a [u8], header: &Header, used: u64) -> Self {
+        // The header's check keeps the count to 32 bits.
+        let count = u32::try_from(header.tensor_count).unwrap_or(0);
+        Toc { bytes, base: header.toc.offset, count, used }
+    }
+
     /// Number of tensors.
     pub const fn len(&self) -> usize {
         self.count as usize
@@ -270,6 +278,14 @@ impl<'a> Toc<'a> {
     pub const fn iter(&self) -> TocEntries<'a> {
         let reader = Reader::new(self.bytes, Section::Toc, self.base);
         TocEntries { reader, index: 0, count: self.count }
+    }
+
+    /// Entry `index`, which stands at `offset` (its [`offset`](TensorEntry::offset)): for an
+    /// index that remembers offsets instead of entries. `None` where no entry stands.
+    pub fn entry_at(&self, index: u32, offset: u64) -> Option<TensorEntry<'a>> {
+        let start = usize::try_from(offset.checked_sub(self.base)?).ok()?;
+        let mut reader = Reader::new(self.bytes.get(start..)?, Section::Toc, offset);
+        TensorEntry::read_from(&mut reader, index).ok()
     }
 
     /// The entry called `name`; of two equal names, the first.
