@@ -7,11 +7,13 @@
 //! - [`convert`] brings other formats to HK.
 //!
 //! Features, all on by default: `mmap`, `rayon`, `simd`, `cli` (the program `hk`).
+#![deny(unsafe_code)]
 
 mod backend;
 pub mod convert;
 mod error;
 mod model;
+mod parallel;
 pub mod verify;
 mod writer;
 
@@ -19,6 +21,7 @@ pub use backend::{backend, backends, kernels};
 pub use error::{Error, Result};
 pub use hk_core::build::TensorSpec;
 pub use model::{Access, ModelFile};
+pub use parallel::{par_dequantize, par_dequantize_range};
 pub use writer::{Progress, Writer};
 
 pub use hk_core;

@@ -1,5 +1,6 @@
 //! An HK file opened from disk.
 
+mod dequantize;
 mod index;
 mod source;
 
