@@ -43,7 +43,7 @@ struct Report {
 
 impl Report {
     fn new() -> Result<Self> {
-        let forced = std::env::var_os("HK_KERNELS").is_some();
+        let forced = std::env::var_os("HK_KERNELS").is_some_and(|name| !name.is_empty());
         let chosen = hk_std::backend()?;
         let usable = hk_std::backends();
         Ok(Report {
