@@ -1,1 +1,0 @@
-//! GGUF to HK (payloads.md, "GGUF").

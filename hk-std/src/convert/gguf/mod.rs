@@ -1,0 +1,167 @@
+//! GGUF to HK (payloads.md, "GGUF" and "Metadata").
+//!
+//! [`convert`] reads the head of a GGUF file (metadata and tensor table) through a small
+//! window, checks every number in it against the file, and then streams each tensor's
+//! bytes as they are into an HK file. It holds one metadata value and one window of payload
+//! at a time beside the head of the HK file, whatever the size of the model.
+//!
+//! # Metadata
+//! Integers become `int64`, floats `float64`, strings and bools stay; arrays become packed
+//! arrays in `bytes` values (strings, f32, and integers and bools that all fit i32), or
+//! else `json`, with NaN and infinities as the strings `"NaN"`, `"Infinity"`,
+//! `"-Infinity"`.
+//!
+//! # The way back
+//! The converted file's last metadata pair, [`TYPES_KEY`] (`json`), is an object. It maps
+//! each key whose GGUF type is not [implied](GgufType::implied) by its HK value to that
+//! type, in the form of [`GgufType::to_json`]:
+//!
+//! ```json
+//! {"split.count": "UINT16", "general.flags": ["ARRAY", "BOOL"], "x.y": ["ARRAY", ["ARRAY", "UINT8"]]}
+//! ```
+//!
+//! A value kept as `json` always has its type there. The object is empty when all types are
+//! implied. Integers and finite floats of `json` values are written so that parsing them as
+//! their own type gives the same value; of a NaN inside an array that is kept as `json`, the
+//! payload is not kept.
+
+mod head;
+mod source;
+mod tensors;
+mod types;
+mod values;
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use hk_core::build::TensorSpec;
+
+use crate::error::{Error, Result};
+use crate::writer::{Progress, Writer};
+use head::read_head;
+use source::Source;
+use tensors::Tensor;
+
+pub use types::{GgufType, TYPES_KEY, ValueType, narrow};
+
+/// How to convert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Alignment of the HK file's payloads in bytes, 1 to 65536.
+    pub alignment: u32,
+    /// Whether an existing output may be replaced.
+    pub overwrite: bool,
+}
+
+impl Default for Options {
+    /// 128 bytes, and nothing is replaced.
+    fn default() -> Self {
+        Options { alignment: 128, overwrite: false }
+    }
+}
+
+/// What a conversion wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Number of tensors.
+    pub tensors: u64,
+    /// Number of metadata pairs, [`TYPES_KEY`] included.
+    pub metadata: u64,
+    /// Length of the HK file in bytes.
+    pub file_len: u64,
+}
+
+/// Converts the GGUF file `input` to the HK file `output`, and tells `progress` how far it
+/// has come.
+///
+/// # Errors
+/// `input` is no sound GGUF file of version 2 or 3, or it holds what HK has no form for:
+/// the text says what, where, and what to do. `output` is `input`, or exists and may not be
+/// replaced, or the system refuses something. `output` is then as it was.
+///
+/// ```
+/// use hk_std::convert::gguf::{Options, convert};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let (input, output) = (folder.path().join("tiny.gguf"), folder.path().join("tiny.hk"));
+/// // The smallest GGUF file: magic, version 3, no tensors, no metadata.
+/// std::fs::write(&input, b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0")?;
+/// let summary = convert(&input, &output, Options::default(), |_| ())?;
+/// assert_eq!((summary.tensors, summary.metadata), (0, 1));
+/// # Ok(())
+/// # }
+/// ```
+pub fn convert(
+    input: &Path,
+    output: &Path,
+    options: Options,
+    progress: impl FnMut(Progress),
+) -> Result<Summary> {
+    let file = open(input)?;
+    check_output(input, output, options.overwrite)?;
+    let mut writer = Writer::new();
+    writer.alignment(options.alignment)?;
+    let (offsets, metadata) = plan(&file, input, &mut writer)?;
+    let payload = |spec: &TensorSpec, _part| {
+        let offset = offsets.get(&spec.name).ok_or(ErrorKind::NotFound)?;
+        (&file).seek(SeekFrom::Start(*offset))?;
+        Ok((&file).take(spec.data_size))
+    };
+    let file_len = writer.write_with_progress(output, payload, progress)?;
+    Ok(Summary { tensors: offsets.len() as u64, metadata, file_len })
+}
+
+/// Opens a regular file: only that can be sought in.
+fn open(path: &Path) -> Result<File> {
+    let failed = |e| Error::io("open", path, e);
+    // Asked first, since opening a pipe waits for its other end.
+    if !fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(Error::Invalid(format!(
+            "{}: not a regular file; a GGUF file is read here and there, so store it as one",
+            path.display()
+        )));
+    }
+    File::open(path).map_err(failed)
+}
+
+/// Checks that `output` may be written.
+fn check_output(input: &Path, output: &Path, overwrite: bool) -> Result<()> {
+    if output.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let same = fs::canonicalize(input).ok() == fs::canonicalize(output).ok();
+    if same {
+        return Err(Error::Invalid(format!(
+            "{}: input and output are the same file; name another output",
+            output.display()
+        )));
+    }
+    if !overwrite {
+        return Err(Error::Invalid(format!(
+            "{} exists already; name another output, or allow it to be replaced (--force)",
+            output.display()
+        )));
+    }
+    Ok(())
+}
+
+/// Reads the head of `file` and tells `writer` all of it. Gives the place of each tensor's
+/// bytes by name, and the number of metadata pairs.
+fn plan(file: &File, path: &Path, writer: &mut Writer) -> Result<(HashMap<String, u64>, u64)> {
+    let mut source = Source::new(file).map_err(|e| Error::io("read", path, e))?;
+    let mut pairs = 0;
+    let tensors = read_head(&mut source, |key, value| {
+        pairs += 1;
+        writer.metadata(key, value).map(drop).map_err(|e| e.to_string())
+    })
+    .map_err(|fault| fault.in_file(path))?;
+    let mut offsets = HashMap::with_capacity(tensors.len());
+    for Tensor { spec, offset, .. } in tensors {
+        offsets.insert(spec.name.clone(), offset);
+        writer.tensor(spec)?;
+    }
+    Ok((offsets, pairs))
+}
