@@ -40,8 +40,8 @@ impl<'a> Tokenizer<'a> {
         let keys = Keys::new(metadata);
         keys.require_model("gpt2")?;
         let pre = keys.choice("tokenizer.ggml.pre", &PreTokenizer::NAMES)?;
-        let vocabulary = Vocabulary::read(&keys)?;
-        let merges = Merges::new(vocabulary.read_merges(&keys)?);
+        let (vocabulary, merges) = Vocabulary::read(&keys)?;
+        let merges = Merges::new(merges);
         let begin = vocabulary.read_id(&keys, "tokenizer.ggml.bos_token_id")?;
         let adds_begin = keys.optional_bool("tokenizer.ggml.add_bos_token")?.unwrap_or(false);
         if adds_begin && begin.is_none() {

@@ -1,6 +1,7 @@
 //! Tokens and their texts, and the reading of `tokenizer.ggml.*`.
 
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use hk_core::format::{Numbers, Strings};
@@ -85,24 +86,21 @@ pub(super) struct Vocabulary<'a> {
     /// Fewer than tokens, or none: the others are ordinary.
     types: Option<Numbers<'a, i32>>,
     byte_tokens: [Option<u32>; 256],
-    /// Ids by text, then id.
-    by_text: Vec<u32>,
 }
 
 impl<'a> Vocabulary<'a> {
-    pub(super) fn read(keys: &Keys<'_, 'a>) -> Result<Self> {
+    /// Reads the vocabulary, and the pairs of it that merge.
+    pub(super) fn read(keys: &Keys<'_, 'a>) -> Result<(Self, Vec<Merge>)> {
         let texts = keys.strings(TOKENS)?;
         let types = keys.optional_integers(TYPES)?;
-        // Counts of packed arrays are u32.
-        let mut by_text: Vec<u32> = (0..texts.len() as u32).collect();
-        by_text.sort_unstable_by_key(|&id| (texts.get(id as usize), id));
-        let mut vocabulary = Vocabulary { texts, types, byte_tokens: [None; 256], by_text };
-        for byte in 0..=u8::MAX {
+        let index = Index::of(texts);
+        let merges = index.read_merges(keys)?;
+        let mut byte_tokens = [None; 256];
+        for (byte, token) in (0..=u8::MAX).zip(&mut byte_tokens) {
             let mut buffer = [0; 4];
-            let letter = alphabet::letter(byte).encode_utf8(&mut buffer);
-            vocabulary.byte_tokens[usize::from(byte)] = vocabulary.id(letter.as_bytes());
+            *token = index.id(alphabet::letter(byte).encode_utf8(&mut buffer).as_bytes());
         }
-        Ok(vocabulary)
+        Ok((Vocabulary { texts, types, byte_tokens }, merges))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -112,13 +110,6 @@ impl<'a> Vocabulary<'a> {
     /// The token that stands for a single byte.
     pub(super) fn byte_token(&self, byte: u8) -> Option<u32> {
         self.byte_tokens[usize::from(byte)]
-    }
-
-    /// The token whose text is `text`; of two equal texts, the first.
-    fn id(&self, text: &[u8]) -> Option<u32> {
-        let text_of = |id: u32| self.texts.get(id as usize);
-        let at = self.by_text.partition_point(|&id| text_of(id) < Some(text));
-        self.by_text.get(at).copied().filter(|&id| text_of(id) == Some(text))
     }
 
     /// The bytes of a token: none for a control token.
@@ -132,32 +123,6 @@ impl<'a> Vocabulary<'a> {
         })
     }
 
-    /// The pairs that merge, as tokens.
-    pub(super) fn read_merges(&self, keys: &Keys<'_, 'a>) -> Result<Vec<Merge>> {
-        let lines = keys.strings(MERGES)?;
-        (0..).zip(lines.iter()).map(|(rank, line)| self.read_merge(rank, line)).collect()
-    }
-
-    fn read_merge(&self, rank: u32, line: &[u8]) -> Result<Merge> {
-        let quoted = || alloc::string::String::from_utf8_lossy(line);
-        // A space inside a token is spelled U+0120, so the first one is the separator.
-        let Some(space) = line.iter().position(|&byte| byte == b' ') else {
-            let problem = format!("merge {rank}, {:?}, has no space between its halves", quoted());
-            return Err(Error::key(MERGES, problem));
-        };
-        let (left, right) = (&line[..space], &line[space + 1..]);
-        let id = |text: &[u8]| {
-            self.id(text).ok_or_else(|| {
-                let text = alloc::string::String::from_utf8_lossy(text);
-                let problem =
-                    format!("merge {rank}, {:?}, needs {text:?}, which is not in {TOKENS}", quoted());
-                Error::key(MERGES, problem)
-            })
-        };
-        let joined = [left, right].concat();
-        Ok(Merge { left: id(left)?, right: id(right)?, rank, joined: id(&joined)? })
-    }
-
     /// A token id under `key`, if it is there.
     pub(super) fn read_id(&self, keys: &Keys<'_, 'a>, key: &str) -> Result<Option<u32>> {
         let Some(value) = keys.metadata.get(key) else { return Ok(None) };
@@ -166,6 +131,52 @@ impl<'a> Vocabulary<'a> {
         known.map(Some).ok_or_else(|| {
             Error::key(key, format!("{id} is no token: {TOKENS} has {}", self.len()))
         })
+    }
+}
+
+/// Tokens by text: needed only until merges are read.
+struct Index<'a> {
+    /// By text, then id.
+    sorted: Vec<(&'a [u8], u32)>,
+}
+
+impl<'a> Index<'a> {
+    fn of(texts: Strings<'a>) -> Self {
+        let mut sorted: Vec<_> = texts.iter().zip(0..).collect();
+        sorted.sort_unstable();
+        Index { sorted }
+    }
+
+    /// The token whose text is `text`; of two equal texts, the first.
+    fn id(&self, text: &[u8]) -> Option<u32> {
+        let at = self.sorted.partition_point(|&(other, _)| other < text);
+        self.sorted.get(at).filter(|(found, _)| *found == text).map(|&(_, id)| id)
+    }
+
+    /// The pairs that merge, as tokens.
+    fn read_merges(&self, keys: &Keys<'_, 'a>) -> Result<Vec<Merge>> {
+        let lines = keys.strings(MERGES)?;
+        (0..).zip(lines.iter()).map(|(rank, line)| self.read_merge(rank, line)).collect()
+    }
+
+    fn read_merge(&self, rank: u32, line: &[u8]) -> Result<Merge> {
+        let quoted = || String::from_utf8_lossy(line);
+        // A space inside a token is spelled U+0120, so the first one is the separator.
+        let Some(space) = line.iter().position(|&byte| byte == b' ') else {
+            let problem = format!("merge {rank}, {:?}, has no space between its halves", quoted());
+            return Err(Error::key(MERGES, problem));
+        };
+        let (left, right) = (&line[..space], &line[space + 1..]);
+        let id = |text: &[u8]| {
+            self.id(text).ok_or_else(|| {
+                let text = String::from_utf8_lossy(text);
+                let problem =
+                    format!("merge {rank}, {:?}, needs {text:?}, which is not in {TOKENS}", quoted());
+                Error::key(MERGES, problem)
+            })
+        };
+        let joined = [left, right].concat();
+        Ok(Merge { left: id(left)?, right: id(right)?, rank, joined: id(&joined)? })
     }
 }
 
