@@ -200,12 +200,14 @@ impl Outcome {
             End::Told | End::Closed => eprintln!(),
             End::Enough => eprintln!("\nstopped after {} tokens, as asked for by -n", self.written),
             End::ContextFull(tokens) => {
-                eprintln!("\nstopped: the context of {tokens} tokens, all this model was made for, is full");
+                eprintln!(
+                    "\nstopped: the context of {tokens} tokens, all this model was made for, is full"
+                );
             }
         }
         eprintln!(
             "{}: loaded in {:.0} ms; prompt {}; text {}",
-            path.display(),
+            path.file_name().unwrap_or(path.as_os_str()).display(),
             loading.as_secs_f64() * 1e3,
             rate(read, self.reading),
             rate(self.written, self.writing),

@@ -49,7 +49,7 @@ impl Hyperparameters {
         let kv_heads = keys.optional_count("attention.head_count_kv")?.unwrap_or(heads);
         keys.quotient(heads, kv_heads, "attention.head_count", "attention.head_count_kv")?;
         let rope_len = keys.optional_count("rope.dimension_count")?.unwrap_or(head_len);
-        if rope_len > head_len || rope_len % 2 != 0 {
+        if rope_len > head_len || !rope_len.is_multiple_of(2) {
             let problem = format!(
                 "{rope_len} numbers of a head cannot be rotated in pairs; a head has {head_len}"
             );
@@ -137,7 +137,7 @@ impl<'a> Keys<'a> {
 
     /// `whole / part`, which must come out even.
     fn quotient(&self, whole: usize, part: usize, name: &str, by: &str) -> Result<usize> {
-        if whole % part != 0 {
+        if !whole.is_multiple_of(part) {
             let problem = format!("{whole} is no multiple of {} {part}", self.name(by));
             return Err(Error::key(&self.name(name), problem));
         }

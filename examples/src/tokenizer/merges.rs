@@ -151,7 +151,8 @@ mod tests {
 
     #[test]
     fn of_a_pair_listed_twice_the_first_counts() {
-        let twice = [(1, 20), (0, 10)].map(|(rank, joined)| Merge { left: 1, right: 2, rank, joined });
+        let twice =
+            [(1, 20), (0, 10)].map(|(rank, joined)| Merge { left: 1, right: 2, rank, joined });
         let merges = Merges::new(twice.to_vec());
         assert_eq!(merges.get(1, 2).map(|merge| merge.joined), Some(10));
         assert_eq!(merges.get(2, 1), None);

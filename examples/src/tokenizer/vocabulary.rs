@@ -170,8 +170,10 @@ impl<'a> Index<'a> {
         let id = |text: &[u8]| {
             self.id(text).ok_or_else(|| {
                 let text = String::from_utf8_lossy(text);
-                let problem =
-                    format!("merge {rank}, {:?}, needs {text:?}, which is not in {TOKENS}", quoted());
+                let problem = format!(
+                    "merge {rank}, {:?}, needs {text:?}, which is not in {TOKENS}",
+                    quoted()
+                );
                 Error::key(MERGES, problem)
             })
         };

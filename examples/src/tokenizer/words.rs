@@ -33,10 +33,13 @@ impl PreTokenizer {
 
     /// What the expression of GPT-2 then sees one by one.
     fn pieces(self, text: &str) -> impl Iterator<Item = &str> {
-        split(text, match self {
-            PreTokenizer::Gpt2 => str::len,
-            PreTokenizer::SmolLm => digit_or_rest_len,
-        })
+        split(
+            text,
+            match self {
+                PreTokenizer::Gpt2 => str::len,
+                PreTokenizer::SmolLm => digit_or_rest_len,
+            },
+        )
     }
 }
 
@@ -140,7 +143,10 @@ mod tests {
 
     #[test]
     fn contractions_come_off_before_the_quote_mark() {
-        assert_eq!(gpt2("we'll'sx 'til I'D"), ["we", "'ll", "'s", "x", " '", "til", " I", "'", "D"]);
+        assert_eq!(
+            gpt2("we'll'sx 'til I'D"),
+            ["we", "'ll", "'s", "x", " '", "til", " I", "'", "D"]
+        );
     }
 
     #[test]
