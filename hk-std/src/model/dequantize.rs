@@ -42,7 +42,7 @@ impl ModelFile {
     /// let dense = model.tensors().filter(|tensor| tensor.storage.is_dense());
     /// model.for_each_tensor(dense, backend()?, Residual::Add, |tensor, weights| {
     ///     println!("{}: {:?}...", tensor.name, weights.first());
-    ///     hk_std::Result::Ok(())
+    ///     Ok(())
     /// })?;
     /// # Ok(())
     /// # }
@@ -51,13 +51,13 @@ impl ModelFile {
     /// # Errors
     /// As [`dequantize`](Self::dequantize) for the first tensor that fails, or the error
     /// that `each` gives; either ends the walk.
-    pub fn for_each_tensor<'a, E: From<Error>>(
+    pub fn for_each_tensor<'a>(
         &'a self,
         tensors: impl IntoIterator<Item = Tensor<'a>>,
         backend: &dyn Backend,
         residual: Residual,
-        mut each: impl FnMut(&Tensor<'a>, &[f32]) -> Result<(), E>,
-    ) -> Result<(), E> {
+        mut each: impl FnMut(&Tensor<'a>, &[f32]) -> Result<()>,
+    ) -> Result<()> {
         let mut buffer = Vec::new();
         for tensor in tensors {
             let (resolved, count) = self.prepare(&tensor, backend, residual)?;
@@ -75,17 +75,17 @@ impl ModelFile {
     /// # Errors
     /// As [`dequantize`](Self::dequantize), a range that passes the tensor, a span of 0, or
     /// the error that `each` gives.
-    pub fn for_each_span<'a, E: From<Error>>(
+    pub fn for_each_span<'a>(
         &'a self,
         tensor: &Tensor<'a>,
         range: Range<u64>,
         span: usize,
         backend: &dyn Backend,
         residual: Residual,
-        mut each: impl FnMut(Range<u64>, &[f32]) -> Result<(), E>,
-    ) -> Result<(), E> {
+        mut each: impl FnMut(Range<u64>, &[f32]) -> Result<()>,
+    ) -> Result<()> {
         if span == 0 {
-            return Err(Error::Invalid("a span of 0 elements: use 1 or more".into()).into());
+            return Err(Error::Invalid("a span of 0 elements: use 1 or more".into()));
         }
         let resolved = self.resolve(tensor)?;
         // A range that ends before it starts is left to the decoder to refuse.
