@@ -1,5 +1,6 @@
 //! Appendix records (format-specification.md, section 8).
 
+use sha2::{Digest, Sha256};
 use zerocopy::little_endian::{F32, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
@@ -69,6 +70,24 @@ pub struct Record<'a> {
 }
 
 impl Record<'_> {
+    /// SHA-256 of name, target and data: the `parent_hash` of the record after this one.
+    pub fn hash(&self) -> [u8; 32] {
+        let parts = [self.name.as_bytes(), self.target.as_bytes(), self.data];
+        let mut hash = Sha256::new();
+        parts.iter().for_each(|part| hash.update(part));
+        hash.finalize().into()
+    }
+
+    /// Whether `parent_hash` names `previous` as the record before this one, in today's
+    /// form or in the older one, SHA-256 of the data alone. The first record of a file has
+    /// none before it, and its `parent_hash` says nothing.
+    ///
+    /// Source: format-specification.md, "Lineage hash".
+    pub fn follows(&self, previous: &Record<'_>) -> bool {
+        let older = || -> [u8; 32] { Sha256::digest(previous.data).into() };
+        self.parent_hash == previous.hash() || self.parent_hash == older()
+    }
+
     /// Compares `data` with the CRC-32 that the record states, if it states one.
     ///
     /// # Errors
@@ -87,8 +106,8 @@ impl Record<'_> {
     }
 }
 
-/// Iterator over the records of a file: each whole record, then at most one error for a
-/// broken one, after which it ends.
+/// Iterator over the records of a file: each record, or an error for a broken one. After
+/// one that is cut short or of type 0 nobody knows where the next begins, so it ends.
 #[derive(Clone, Debug)]
 pub struct Appendix<'a> {
     reader: Option<Reader<'a>>,
@@ -97,7 +116,7 @@ pub struct Appendix<'a> {
 
 impl<'a> Appendix<'a> {
     /// The records from `offset` to the end of `file`; none when `offset` is 0.
-    pub(crate) fn new(file: &'a [u8], offset: u64) -> Self {
+    pub fn new(file: &'a [u8], offset: u64) -> Self {
         let bytes = usize::try_from(offset).ok().and_then(|start| file.get(start..));
         let reader = bytes
             .filter(|_| offset != 0)
@@ -126,6 +145,7 @@ impl<'a> Appendix<'a> {
         let size = reader.offset().saturating_sub(at.offset());
         let padding = size.wrapping_neg() % 8;
         let there = padding.min(reader.rest().len() as u64);
+        // Past the whole record, so that one with broken text can be stepped over.
         reader.take(there).map_err(cut)?;
         Ok(Record {
             index,
@@ -155,9 +175,72 @@ impl<'a> Iterator for Appendix<'a> {
         }
         let record = Self::read(reader, self.index);
         self.index = self.index.saturating_add(1);
-        if record.is_err() {
+        let is_text = |e: &Error| e.kind() == ErrorKind::Record(RecordFault::Text);
+        if record.as_ref().is_err_and(|e| !is_text(e)) {
             self.reader = None;
         }
         Some(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    fn record(kind: u8, name: &[u8], data: &[u8], parent: [u8; 32]) -> Vec<u8> {
+        let mut bytes = std::vec![0u8; 80];
+        bytes[0] = kind;
+        bytes[2] = name.len() as u8;
+        bytes[16..48].copy_from_slice(&parent);
+        bytes[72..80].copy_from_slice(&(data.len() as u64).to_le_bytes());
+        bytes.extend(name);
+        bytes.extend(data);
+        while bytes.len() % 8 != 0 {
+            bytes.push(0);
+        }
+        bytes
+    }
+
+    #[test]
+    fn each_record_names_the_one_before_it() {
+        let mut file = std::vec![0u8; 8];
+        file.extend(record(1, b"a", b"one", [0; 32]));
+        let first = Appendix::new(&file, 8).next().unwrap().unwrap().hash();
+        file.extend(record(200, b"b", b"two", first));
+        let data_only: [u8; 32] = Sha256::digest(b"two").into();
+        file.extend(record(3, b"c", b"", data_only));
+        let records: Vec<_> = Appendix::new(&file, 8).map(Result::unwrap).collect();
+        assert_eq!(records.iter().map(|r| r.name).collect::<Vec<_>>(), ["a", "b", "c"]);
+        assert_eq!(records[1].offset, 8 + 88);
+        assert!(records[1].follows(&records[0]) && records[2].follows(&records[1]));
+        assert!(!records[2].follows(&records[0]) && !records[0].follows(&records[1]));
+    }
+
+    #[test]
+    fn a_name_that_is_no_text_loses_only_its_record() {
+        let mut file = std::vec![0u8; 8];
+        file.extend(record(1, b"\xFF", b"one", [0; 32]));
+        file.extend(record(2, b"b", b"two", [0; 32]));
+        file.extend(record(0, b"c", b"", [0; 32]));
+        file.extend(record(2, b"d", b"", [0; 32]));
+        let mut records = Appendix::new(&file, 8);
+        let fault = |record: Result<Record<'_>, Error>| record.unwrap_err().kind();
+        assert_eq!(fault(records.next().unwrap()), ErrorKind::Record(RecordFault::Text));
+        assert_eq!(records.next().unwrap().unwrap().name, "b");
+        assert_eq!(fault(records.next().unwrap()), ErrorKind::Record(RecordFault::ZeroType));
+        assert!(records.next().is_none());
+    }
+
+    #[test]
+    fn the_last_record_may_end_without_its_padding() {
+        let mut file = std::vec![0u8; 8];
+        file.extend(record(1, b"a", b"one", [0; 32]));
+        file.truncate(8 + 84);
+        let record = Appendix::new(&file, 8).next().unwrap().unwrap();
+        assert_eq!((record.data, record.missing_padding), (&b"one"[..], 4));
+        file.truncate(8 + 83);
+        let error = Appendix::new(&file, 8).next().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Record(RecordFault::CutShort));
     }
 }

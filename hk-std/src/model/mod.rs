@@ -10,7 +10,7 @@ use hk_core::{Header, Hk, Metadata, Outline, Tensor, Tensors};
 
 use crate::error::{Error, Result};
 use index::Index;
-use source::Bytes;
+pub(crate) use source::Bytes;
 
 /// How a model's payloads will be read, so that the system reads ahead or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

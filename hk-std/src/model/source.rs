@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 
 /// The bytes of a file.
 #[derive(Debug)]
-pub(super) enum Bytes {
+pub(crate) enum Bytes {
     /// Mapped: pages come from disk when they are read.
     #[cfg(feature = "mmap")]
     Mapped(memmap2::Mmap),
@@ -36,7 +36,7 @@ impl Bytes {
     /// Maps `path`.
     #[cfg(feature = "mmap")]
     #[expect(unsafe_code, reason = "the one place that maps a file")]
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let (file, len) = open(path)?;
         fits(path, len)?;
         // SAFETY: the map is read-only and private to this value, and it is handed out only
@@ -51,7 +51,7 @@ impl Bytes {
 
     /// Reads `path`, in a build without memory maps.
     #[cfg(not(feature = "mmap"))]
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         Self::read(path)
     }
 

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use hk_std::hk_core::{Backend, Residual, Tensor};
-use hk_std::{Error, ModelFile, Result};
+use hk_std::{Error, ModelFile, Result, par_dequantize_range};
 
 use crate::output;
 use crate::progress::Progress;
 
-/// Weights decoded at a time: 1 MiB of f32, whatever the tensor's size.
-const CHUNK: usize = 256 * 1024;
+/// Weights decoded at a time: 4 MiB of f32, whatever the tensor's size.
+const CHUNK: usize = 1024 * 1024;
 
 const HELP: &str = "\
 Examples:
@@ -90,7 +90,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let model = ModelFile::open(&args.file)?;
     let tensor = model.tensor(&args.tensor).ok_or_else(|| unknown(&model, &args.tensor))?;
-    let job = Job::new(args, &tensor)?;
+    let job = Job::new(args, &model, &tensor)?;
     match &args.output {
         None => output::to_stdout(|out| job.write(out)),
         Some(path) if is_same_file(path, &args.file) => Err(Error::Invalid(format!(
@@ -117,7 +117,7 @@ enum What {
 }
 
 impl<'a> Job<'a> {
-    fn new(args: &'a Args, tensor: &Tensor<'a>) -> Result<Self> {
+    fn new(args: &'a Args, model: &'a ModelFile, tensor: &Tensor<'a>) -> Result<Self> {
         let what = if args.raw {
             What::Raw
         } else {
@@ -125,8 +125,8 @@ impl<'a> Job<'a> {
         };
         let (path, name) = (args.file.as_path(), args.tensor.as_str());
         let bad = |error| Error::format(path, Some(name), error);
-        // Resolved once: a reference is looked up by a walk of the table.
-        let tensor = if args.raw { *tensor } else { tensor.resolve().map_err(bad)? };
+        // Resolved once: a reference would be looked up again for every chunk.
+        let tensor = if args.raw { *tensor } else { model.resolve(tensor)? };
         let backend = hk_std::backend()?;
         let job = Job { tensor, what, backend, path, name };
         if let What::Elements(range) = &job.what {
@@ -142,7 +142,7 @@ impl<'a> Job<'a> {
         range: Range<u64>,
         out: &mut [f32],
     ) -> std::result::Result<(), hk_std::hk_core::Error> {
-        self.tensor.dequantize_range(self.backend, range, out, Residual::Skip)
+        par_dequantize_range(&self.tensor, self.backend, range, out, Residual::Skip)
     }
 
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {

@@ -250,11 +250,11 @@ fn write_appendix(out: &mut dyn Write, hk: &Hk<'_>) -> io::Result<()> {
             record.offset.to_string(),
         ]
     };
-    table::write(out, columns, hk.appendix().map_while(|record| record.ok()).map(row))?;
-    match hk.appendix().find_map(|record| record.err()) {
-        Some(error) => writeln!(out, "  then: {error}"),
-        None => Ok(()),
+    table::write(out, columns, hk.appendix().filter_map(|record| record.ok()).map(row))?;
+    for error in hk.appendix().filter_map(|record| record.err()) {
+        writeln!(out, "  {error}")?;
     }
+    Ok(())
 }
 
 /// The whole file as JSON, an entry a line, written as it is read.

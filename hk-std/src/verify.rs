@@ -1,1 +1,0 @@
-//! Every structural check there is of an HK file.
