@@ -51,8 +51,9 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// [`NoDotProduct`](crate::ErrorKind::NoDotProduct) or
     /// [`NotBuiltIn`](crate::ErrorKind::NotBuiltIn) naming the type,
-    /// [`Activation`](crate::ErrorKind::Activation) when the activation has another form
-    /// than the type needs or is no whole number of blocks,
+    /// [`ActivationForm`](crate::ErrorKind::ActivationForm) when the activation has another
+    /// form than the type needs, [`Activation`](crate::ErrorKind::Activation) when it is no
+    /// whole number of blocks,
     /// [`TooShort`](crate::ErrorKind::TooShort) when `rows` holds fewer rows.
     fn dot_rows(
         &self,
@@ -67,7 +68,8 @@ pub trait Backend: Send + Sync {
     /// matrix, split into chunks, fill consecutive parts of one output.
     ///
     /// # Errors
-    /// As [`dot_rows`](Self::dot_rows), and
+    /// As [`dot_rows`](Self::dot_rows), [`Activation`](crate::ErrorKind::Activation) also when
+    /// the activations differ in length, and
     /// [`OutputLength`](crate::ErrorKind::OutputLength) when `out` is no whole number of
     /// rows.
     fn dot_matrix(
@@ -127,7 +129,7 @@ impl Backend for Portable {
         activation: Activation<'_>,
         out: &mut [f32],
     ) -> Result<(), Error> {
-        dot::dot_rows(storage, rows, activation, out)
+        dot::oracle::dot_rows(storage, rows, activation, out)
     }
 
     fn dot_matrix(
@@ -137,6 +139,6 @@ impl Backend for Portable {
         activations: &[Activation<'_>],
         out: &mut [f32],
     ) -> Result<(), Error> {
-        dot::dot_matrix(storage, rows, activations, out)
+        dot::oracle::dot_matrix(storage, rows, activations, out)
     }
 }

@@ -136,6 +136,8 @@ pub enum ErrorKind {
         /// Weights in a weight row, or the multiple the type needs.
         weights: u64,
     },
+    /// An activation row is not in the form that weights of this type are multiplied with.
+    ActivationForm(StorageType),
     /// Something must be held in memory at once and does not fit the address space.
     AddressSpace(u64),
 }
@@ -360,6 +362,10 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Activation { activation, weights } => write!(
                 f,
                 "an activation row of {activation} does not fit weight rows of {weights}"
+            ),
+            ErrorKind::ActivationForm(storage) => write!(
+                f,
+                "an activation row in another form than {storage} needs: quantize it for {storage}"
             ),
             ErrorKind::AddressSpace(size) => write!(
                 f,

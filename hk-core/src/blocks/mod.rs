@@ -6,18 +6,18 @@
 //! integers become f32 in the order of operations that blocks.md gives.
 
 #[cfg(feature = "i-quants")]
-mod codebooks;
+pub(crate) mod codebooks;
 mod dense;
 #[cfg(feature = "fp4")]
-mod fp4;
+pub(crate) mod fp4;
 #[cfg(feature = "i-quants")]
 mod iq;
 #[cfg(feature = "k-quants")]
-mod k;
-mod legacy;
+pub(crate) mod k;
+pub(crate) mod legacy;
 #[cfg(feature = "ternary")]
 mod ternary;
-mod unpack;
+pub(crate) mod unpack;
 
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
