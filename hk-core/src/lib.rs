@@ -38,7 +38,7 @@ pub use backend::{Backend, Portable};
 pub use blocks::{Block, dequantize_blocks};
 pub use decode::Residual;
 pub use dot::Activation;
-pub use error::{Error, ErrorKind, Part, Section};
+pub use error::{Error, ErrorKind, Part, RecordFault, Section};
 #[cfg(feature = "alloc")]
 pub use format::build;
 pub use format::{
