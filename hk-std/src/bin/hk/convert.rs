@@ -4,9 +4,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use hk_std::Result;
 use hk_std::convert::gguf;
-use hk_std::{Progress, Result};
-use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+
+use crate::output;
+use crate::progress::Progress;
+use crate::text;
+
+const HELP: &str = "\
+Examples:
+  hk convert SmolLM2-135M-Instruct.Q4_1.gguf smol.hk
+  hk convert model.gguf model.hk --alignment 4096 --force";
 
 /// Convert a GGUF file to HK
 ///
@@ -14,6 +22,7 @@ use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 /// vocabulary included, comes along, with what is needed to make the same GGUF again. The
 /// output appears only when it is whole.
 #[derive(clap::Args)]
+#[command(after_help = HELP)]
 pub struct Args {
     /// GGUF file to read (version 2 or 3, little-endian)
     #[arg(value_name = "IN.gguf")]
@@ -37,28 +46,30 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let start = Instant::now();
     let options = gguf::Options { alignment: args.alignment, overwrite: args.force };
-    let bar = bar();
-    let summary = gguf::convert(&args.input, &args.output, options, |Progress { done, total }| {
-        bar.set_length(total);
-        bar.set_position(done);
+    let mut bar = None;
+    let summary = gguf::convert(&args.input, &args.output, options, |progress| {
+        bar.get_or_insert_with(|| Progress::bytes(progress.total, "converting")).set(progress.done);
     });
-    bar.finish_and_clear();
+    drop(bar);
     let summary = summary?;
-    println!(
-        "{}: {} tensors and {} metadata pairs, {} in {:.2} s",
-        args.output.display(),
-        summary.tensors,
-        summary.metadata,
-        HumanBytes(summary.file_len),
-        start.elapsed().as_secs_f64()
-    );
+    let seconds = start.elapsed().as_secs_f64();
+    output::to_stdout(|out| {
+        writeln!(
+            out,
+            "{}: {}, {}, {} in {seconds:.2} s",
+            args.output.display(),
+            text::count(summary.tensors, "tensor"),
+            text::count(summary.metadata, "metadata pair"),
+            text::size(summary.file_len.into()),
+        )
+    })?;
+    if summary.split_count > 1 {
+        output::say(&format_args!(
+            "note: {} is one of {} files that the model is split over; the others are not in {}",
+            args.input.display(),
+            summary.split_count,
+            args.output.display(),
+        ));
+    }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A bar on standard error, which shows only on a terminal.
-fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template(
-        "{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
-    );
-    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

@@ -1,6 +1,7 @@
 //! The head of a GGUF file: magic, version, metadata, tensor table.
 
 use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::io::{Read, Seek};
 
 use hk_core::Value;
@@ -17,39 +18,79 @@ const MAX_ALIGNMENT: u64 = 65536;
 /// Fewest bytes of a metadata pair: key length, type, a one-byte value.
 const MIN_PAIR: u64 = 8 + 4 + 1;
 
+/// What the head says beside the metadata.
+pub(super) struct Head {
+    pub(super) tensors: Vec<Tensor>,
+    /// Number of files that the model is split over.
+    pub(super) split_count: u64,
+}
+
 /// Reads the whole head. Each metadata pair goes to `pair` as soon as it is read, the pair
 /// [`TYPES_KEY`] last, so that only one is held here.
 pub(super) fn read_head<R: Read + Seek>(
     source: &mut Source<R>,
     mut pair: impl FnMut(&str, Value<'_>) -> Result<(), String>,
-) -> Result<Vec<Tensor>> {
+) -> Result<Head> {
     check_version(source)?;
     let (tensors, pairs) = (source.u64()?, source.u64()?);
     source.need(pairs, MIN_PAIR, "metadata pairs")?;
-    let mut alignment = DEFAULT_ALIGNMENT;
-    let mut keys = HashSet::new();
-    let mut types = serde_json::Map::new();
+    let mut seen = Seen::default();
     for index in 0..pairs {
         let start = source.offset();
-        let key =
-            source.text("the key").map_err(|e| e.within(format_args!("metadata pair {index}")))?;
-        let place = || format!("metadata pair {index}, {}", short(&key));
-        check_key(&key, &keys).map_err(|text| Fault::new(start, text).within(place()))?;
+        let number = format!("metadata pair {index}");
+        let key = source.text("the key").map_err(|e| e.within(&number))?;
+        let place = || format!("{number}, {}", short(&key));
+        let fault = |text: String| Fault::new(start, text).within(place());
+        check_key(&key, &seen.keys).map_err(fault)?;
         let converted = read_value(source).map_err(|e| e.within(place()))?;
-        if key == "general.alignment" {
-            alignment = read_alignment(&converted)
-                .map_err(|text| Fault::new(start, text).within(place()))?;
-        }
-        let value = converted.value.as_value();
-        pair(&key, value).map_err(|text| Fault::new(start, text).within(place()))?;
-        if GgufType::implied(&key, &value).as_ref() != Some(&converted.kind) {
-            types.insert(key.clone(), converted.kind.to_json());
-        }
-        keys.insert(key);
+        pair(&key, converted.value.as_value()).map_err(fault)?;
+        seen.note(&key, &converted).map_err(fault)?;
+        seen.keys.insert(key);
     }
-    let types = serde_json::Value::from(types).to_string();
+    let types = format!("{{{}}}", seen.types);
     pair(TYPES_KEY, Value::Json(&types)).map_err(|text| source.fault(text))?;
-    read_tensors(source, tensors, alignment)
+    let tensors = read_tensors(source, tensors, seen.alignment)?;
+    Ok(Head { tensors, split_count: seen.split_count })
+}
+
+/// What the pairs so far say.
+struct Seen {
+    keys: HashSet<String>,
+    /// Members of the JSON object of types.
+    types: String,
+    alignment: u64,
+    split_count: u64,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Seen {
+            keys: HashSet::new(),
+            types: String::new(),
+            alignment: DEFAULT_ALIGNMENT,
+            split_count: 1,
+        }
+    }
+}
+
+impl Seen {
+    fn note(&mut self, key: &str, converted: &Converted) -> Result<(), String> {
+        match key {
+            "general.alignment" => self.alignment = read_alignment(converted)?,
+            "split.count" => {
+                self.split_count = converted.value.as_value().as_u64().unwrap_or(1).max(1);
+            }
+            _ => {}
+        }
+        let implied = GgufType::implied(key, &converted.value.as_value());
+        if implied.as_ref() != Some(&converted.kind) {
+            let comma = if self.types.is_empty() { "" } else { "," };
+            let key = serde_json::Value::from(key);
+            // Writing to a String cannot fail.
+            let _ = write!(self.types, "{comma}{key}:{}", converted.kind);
+        }
+        Ok(())
+    }
 }
 
 /// Checks the first 8 bytes.

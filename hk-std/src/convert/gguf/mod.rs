@@ -14,7 +14,7 @@
 //! # The way back
 //! The converted file's last metadata pair, [`TYPES_KEY`] (`json`), is an object. It maps
 //! each key whose GGUF type is not [implied](GgufType::implied) by its HK value to that
-//! type, in the form of [`GgufType::to_json`]:
+//! type, in the form of [`GgufType`]:
 //!
 //! ```json
 //! {"split.count": "UINT16", "general.flags": ["ARRAY", "BOOL"], "x.y": ["ARRAY", ["ARRAY", "UINT8"]]}
@@ -72,6 +72,8 @@ pub struct Summary {
     pub metadata: u64,
     /// Length of the HK file in bytes.
     pub file_len: u64,
+    /// Number of files that the model is split over, 1 for a whole one (`split.count`).
+    pub split_count: u64,
 }
 
 /// Converts the GGUF file `input` to the HK file `output`, and tells `progress` how far it
@@ -104,14 +106,19 @@ pub fn convert(
     check_output(input, output, options.overwrite)?;
     let mut writer = Writer::new();
     writer.alignment(options.alignment)?;
-    let (offsets, metadata) = plan(&file, input, &mut writer)?;
+    let plan = plan(&file, input, &mut writer)?;
     let payload = |spec: &TensorSpec, _part| {
-        let offset = offsets.get(&spec.name).ok_or(ErrorKind::NotFound)?;
+        let offset = plan.offsets.get(&spec.name).ok_or(ErrorKind::NotFound)?;
         (&file).seek(SeekFrom::Start(*offset))?;
         Ok((&file).take(spec.data_size))
     };
     let file_len = writer.write_with_progress(output, payload, progress)?;
-    Ok(Summary { tensors: offsets.len() as u64, metadata, file_len })
+    Ok(Summary {
+        tensors: plan.offsets.len() as u64,
+        metadata: plan.metadata,
+        file_len,
+        split_count: plan.split_count,
+    })
 }
 
 /// Opens a regular file: only that can be sought in.
@@ -148,20 +155,28 @@ fn check_output(input: &Path, output: &Path, overwrite: bool) -> Result<()> {
     Ok(())
 }
 
-/// Reads the head of `file` and tells `writer` all of it. Gives the place of each tensor's
-/// bytes by name, and the number of metadata pairs.
-fn plan(file: &File, path: &Path, writer: &mut Writer) -> Result<(HashMap<String, u64>, u64)> {
+/// What is to be copied.
+struct Plan {
+    /// Where each tensor's bytes stand in the GGUF file.
+    offsets: HashMap<String, u64>,
+    /// Number of metadata pairs.
+    metadata: u64,
+    split_count: u64,
+}
+
+/// Reads the head of `file`, the GGUF file at `path`, and tells `writer` all of it.
+fn plan(file: &File, path: &Path, writer: &mut Writer) -> Result<Plan> {
     let mut source = Source::new(file).map_err(|e| Error::io("read", path, e))?;
-    let mut pairs = 0;
-    let tensors = read_head(&mut source, |key, value| {
-        pairs += 1;
+    let mut metadata = 0;
+    let head = read_head(&mut source, |key, value| {
+        metadata += 1;
         writer.metadata(key, value).map(drop).map_err(|e| e.to_string())
     })
     .map_err(|fault| fault.in_file(path))?;
-    let mut offsets = HashMap::with_capacity(tensors.len());
-    for Tensor { spec, offset, .. } in tensors {
+    let mut offsets = HashMap::with_capacity(head.tensors.len());
+    for Tensor { spec, offset, .. } in head.tensors {
         offsets.insert(spec.name.clone(), offset);
         writer.tensor(spec)?;
     }
-    Ok((offsets, pairs))
+    Ok(Plan { offsets, metadata, split_count: head.split_count })
 }

@@ -9,9 +9,9 @@ use crate::error::Error;
 /// What a person can do about a file whose numbers do not add up.
 pub(super) const DAMAGED: &str = "the file is damaged or cut short: fetch or write it again";
 
-/// Most bytes of metadata and tensor table that are read: ten times what the largest
-/// models have, and what keeps a hostile file from filling the memory.
-pub(super) const MAX_HEAD: u64 = 256 << 20;
+/// Most bytes of metadata and tensor table that are read: several times what the largest
+/// vocabularies take. It keeps a hostile file from filling the memory.
+pub(super) const MAX_HEAD: u64 = 128 << 20;
 
 /// Bytes of the file that are held at once.
 const WINDOW: usize = 64 << 10;

@@ -1,7 +1,9 @@
 //! The types of GGUF metadata values, and what an HK value says of them.
 
+use std::fmt;
+
 use hk_core::{Array, Value};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 /// The metadata key under which a converted file keeps the GGUF types that its values do
 /// not imply.
@@ -79,7 +81,7 @@ impl ValueType {
 
 /// The whole type of a GGUF metadata value, elements of arrays included.
 ///
-/// In JSON a plain type is its name (`"UINT8"`), an array `["ARRAY", element type]`. An
+/// [`TYPES_KEY`] keeps it as JSON, which is also its `Display` form. A plain type is its name (`"UINT8"`), an array `["ARRAY", element type]`. An
 /// array of arrays nests (`["ARRAY", ["ARRAY", "UINT8"]]`); one without elements is
 /// `["ARRAY", "ARRAY"]`; one whose elements have different types lists them:
 /// `["ARRAY", {"each": [["ARRAY", "UINT8"], ["ARRAY", "STRING"]]}]`.
@@ -87,8 +89,9 @@ impl ValueType {
 /// ```
 /// use hk_std::convert::gguf::{GgufType, ValueType};
 /// let of_bytes = GgufType::array_of(ValueType::Uint8);
-/// assert_eq!(of_bytes.to_json().to_string(), r#"["ARRAY","UINT8"]"#);
-/// assert_eq!(GgufType::from_json(&of_bytes.to_json()), Some(of_bytes));
+/// assert_eq!(of_bytes.to_string(), r#"["ARRAY","UINT8"]"#);
+/// let json = serde_json::from_str(&of_bytes.to_string()).unwrap();
+/// assert_eq!(GgufType::from_json(&json), Some(of_bytes));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GgufType {
@@ -107,19 +110,7 @@ impl GgufType {
         GgufType::Array(Box::new(GgufType::Plain(element)))
     }
 
-    /// The form that [`TYPES_KEY`] keeps.
-    pub fn to_json(&self) -> Json {
-        match self {
-            GgufType::Plain(kind) => Json::from(kind.name()),
-            GgufType::Array(element) => json!(["ARRAY", element.to_json()]),
-            GgufType::Mixed(elements) => {
-                let each: Vec<Json> = elements.iter().map(GgufType::to_json).collect();
-                json!(["ARRAY", { "each": each }])
-            }
-        }
-    }
-
-    /// Reads what [`to_json`](Self::to_json) writes; `None` for anything else.
+    /// Reads what `Display` writes; `None` for anything else.
     pub fn from_json(json: &Json) -> Option<Self> {
         if let Some(name) = json.as_str() {
             return ValueType::from_name(name).map(GgufType::Plain);
@@ -159,6 +150,23 @@ impl GgufType {
             },
             _ => return None,
         })
+    }
+}
+
+impl fmt::Display for GgufType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GgufType::Plain(kind) => write!(f, "\"{}\"", kind.name()),
+            GgufType::Array(element) => write!(f, "[\"ARRAY\",{element}]"),
+            GgufType::Mixed(elements) => {
+                f.write_str("[\"ARRAY\",{\"each\":[")?;
+                for (index, element) in elements.iter().enumerate() {
+                    let comma = if index > 0 { "," } else { "" };
+                    write!(f, "{comma}{element}")?;
+                }
+                f.write_str("]}]")
+            }
+        }
     }
 }
 
@@ -304,7 +312,8 @@ mod tests {
         let mixed = GgufType::Mixed(vec![bytes.clone(), texts, nested.clone()]);
         let plain = GgufType::Plain(ValueType::Float64);
         for kind in [plain, bytes, nothing, nested, mixed] {
-            assert_eq!(GgufType::from_json(&kind.to_json()), Some(kind));
+            let json = serde_json::from_str(&kind.to_string()).unwrap();
+            assert_eq!(GgufType::from_json(&json), Some(kind));
         }
         for text in ["1", "\"UINT7\"", "[\"ARRAY\"]", "[\"LIST\",\"BOOL\"]", "{}", "null"] {
             let json = serde_json::from_str(text).unwrap();

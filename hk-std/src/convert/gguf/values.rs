@@ -375,7 +375,7 @@ mod tests {
         let converted = convert(&bytes).unwrap();
         assert_eq!(converted.value, Owned::Json("[[7,255],[0.1,\"NaN\",-0.0],[]]".into()));
         assert_eq!(
-            converted.kind.to_json().to_string(),
+            converted.kind.to_string(),
             r#"["ARRAY",{"each":[["ARRAY","UINT8"],["ARRAY","FLOAT32"],["ARRAY","ARRAY"]]}]"#
         );
     }
