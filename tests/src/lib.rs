@@ -3,6 +3,7 @@
 //! file offers.
 
 pub mod build;
+pub mod gguf;
 pub mod mutate;
 pub mod oracle;
 pub mod rng;

@@ -21,9 +21,9 @@
 //! ```
 //!
 //! A value kept as `json` always has its type there. The object is empty when all types are
-//! implied. Integers and finite floats of `json` values are written so that parsing them as
-//! their own type gives the same value; of a NaN inside an array that is kept as `json`, the
-//! payload is not kept.
+//! implied. Floats in `json` values are written as f64, in the shortest form that reads back
+//! as the same f64 (serde_json needs its feature `float_roundtrip` for that); a NaN there
+//! loses its payload.
 
 mod head;
 mod source;

@@ -260,7 +260,7 @@ fn push_element<R: Read + Seek>(
             push(text, format_args!("{}", serde_json::Value::from(string)));
         }
         ValueType::Bool => text.push_str(if read_bool(source)? { "true" } else { "false" }),
-        ValueType::Float32 => push_f32(f32::from_le_bytes(source.array()?), text),
+        ValueType::Float32 => push_f64(f32::from_le_bytes(source.array()?).into(), text),
         ValueType::Float64 => push_f64(f64::from_le_bytes(source.array()?), text),
         integer => {
             let number = read_integer(source, integer)?;
@@ -273,14 +273,6 @@ fn push_element<R: Read + Seek>(
 /// Appends the shortest text that reads back as the same f64.
 fn push_f64(x: f64, text: &mut String) {
     match non_finite(x) {
-        Some(word) => push(text, format_args!("\"{word}\"")),
-        None => push(text, format_args!("{x:?}")),
-    }
-}
-
-/// Appends the shortest text that reads back as the same f32.
-fn push_f32(x: f32, text: &mut String) {
-    match non_finite(x.into()) {
         Some(word) => push(text, format_args!("\"{word}\"")),
         None => push(text, format_args!("{x:?}")),
     }
@@ -373,7 +365,10 @@ mod tests {
         }
         bytes.extend(inner(ValueType::Array, 0));
         let converted = convert(&bytes).unwrap();
-        assert_eq!(converted.value, Owned::Json("[[7,255],[0.1,\"NaN\",-0.0],[]]".into()));
+        assert_eq!(
+            converted.value,
+            Owned::Json("[[7,255],[0.10000000149011612,\"NaN\",-0.0],[]]".into())
+        );
         assert_eq!(
             converted.kind.to_string(),
             r#"["ARRAY",{"each":[["ARRAY","UINT8"],["ARRAY","FLOAT32"],["ARRAY","ARRAY"]]}]"#
