@@ -20,9 +20,19 @@ pub const fn fold4(lanes: [f32; 4]) -> f32 {
 /// `l + 4`, `l + 2` and `l + 1`.
 #[inline(always)]
 pub fn fold16(lanes: [f32; 16]) -> f32 {
-    let eight: [f32; 8] = core::array::from_fn(|l| lanes[l] + lanes[l + 8]);
-    let four: [f32; 4] = core::array::from_fn(|l| eight[l] + eight[l + 4]);
+    let four = halve::<8, 4>(halve::<16, 8>(lanes));
     (four[0] + four[2]) + (four[1] + four[3])
+}
+
+/// The upper half of the lanes added onto the lower.
+#[inline(always)]
+fn halve<const N: usize, const HALF: usize>(lanes: [f32; N]) -> [f32; HALF] {
+    let mut sums = [0.0; HALF];
+    let pairs = lanes.iter().zip(lanes.iter().skip(HALF));
+    for (sum, (low, high)) in sums.iter_mut().zip(pairs) {
+        *sum = low + high;
+    }
+    sums
 }
 
 /// Dot product of two f32 vectors by the f32-row rule, which also RMS norms and attention
