@@ -204,13 +204,6 @@ impl Error {
         self
     }
 
-    /// The same error, in tensor `index` whose payload stands at `payload`.
-    #[must_use]
-    pub(crate) fn in_tensor(self, index: u32, payload: u64) -> Self {
-        let moved = if self.section == Section::Payload { self.moved_by(payload) } else { self };
-        moved.at_index(index)
-    }
-
     /// What is wrong.
     pub const fn kind(&self) -> ErrorKind {
         self.kind

@@ -8,7 +8,7 @@ use core::ops::Range;
 
 use crate::backend::Backend;
 use crate::error::{Error, ErrorKind, Part, Section};
-use crate::format::Shape;
+use crate::format::{Shape, Span, TensorEntry};
 use crate::storage::{SparsityType, StorageType, TileLayout};
 
 /// Most weights that a block of any type has.
@@ -57,69 +57,107 @@ pub fn dequantize_range(
     out: &mut [f32],
     _residual: Residual,
 ) -> Result<(), Error> {
-    check_range(source, &range, out)?;
-    if source.storage == StorageType::NULL_REF {
-        out.fill(0.0);
-        return Ok(());
-    }
-    check_decodable(source)?;
-    let needed = source.storage.payload_len(&source.shape)?;
-    let available = source.data.len() as u64;
-    if available < needed {
-        let kind = ErrorKind::TooShort { part: Part::Data, needed, available };
-        return Err(Error::new(kind, Section::Payload, 0));
-    }
-    let cover = cover(source.storage, range)?;
-    // Within the payload, by the comparison above.
-    let bytes = crate::bytes::range(source.data, cover.bytes.start, cover.len());
-    dequantize_slice(backend, source.storage, bytes.unwrap_or_default(), cover.skip, out)
-}
-
-fn check_range(source: &Source<'_>, range: &Range<u64>, out: &[f32]) -> Result<(), Error> {
-    let count = source.shape.count();
-    if range.start > range.end || range.end > count {
-        return Err(Error::call(ErrorKind::Range { start: range.start, end: range.end, count }));
-    }
+    check_range(&source.shape, &range)?;
     let (expected, given) = (range.end - range.start, out.len() as u64);
     if expected != given {
         return Err(Error::call(ErrorKind::OutputLength { expected, given }));
     }
+    check_decodable(source.storage, source.tile, source.sparsity, !source.scales.is_empty())?;
+    check_len(source.storage, &source.shape, source.data.len() as u64)?;
+    let cover = cover(source.storage, range)?;
+    // Within the payload, by the comparison above.
+    let bytes = crate::bytes::range(source.data, cover.bytes.start, cover.span().size);
+    dequantize_slice(backend, source.storage, bytes.unwrap_or_default(), cover.skip, out)
+}
+
+/// Whether a tensor of `shape` has the elements `range`.
+fn check_range(shape: &Shape, range: &Range<u64>) -> Result<(), Error> {
+    let count = shape.count();
+    if range.start > range.end || range.end > count {
+        return Err(Error::call(ErrorKind::Range { start: range.start, end: range.end, count }));
+    }
     Ok(())
 }
 
-/// Whether this version has a decoder for the source's type, sparsity and layout.
-fn check_decodable(source: &Source<'_>) -> Result<(), Error> {
-    let storage = source.storage;
-    let split_scale = !source.scales.is_empty() && storage.has_split_form();
+/// Whether this version has a decoder for a type, sparsity and layout.
+fn check_decodable(
+    storage: StorageType,
+    tile: TileLayout,
+    sparsity: SparsityType,
+    has_scales: bool,
+) -> Result<(), Error> {
+    let split_scale = has_scales && storage.has_split_form();
+    if storage == StorageType::NULL_REF {
+        return Ok(());
+    }
     if storage.geometry().is_none() || split_scale {
         return Err(Error::call(ErrorKind::Undecodable(storage)));
     }
-    if !matches!(source.sparsity, SparsityType::NONE | SparsityType::PHYSICAL_PRUNED) {
-        return Err(Error::call(ErrorKind::Sparsity(storage, source.sparsity)));
+    if !matches!(sparsity, SparsityType::NONE | SparsityType::PHYSICAL_PRUNED) {
+        return Err(Error::call(ErrorKind::Sparsity(storage, sparsity)));
     }
-    if source.tile != TileLayout::ROW_MAJOR {
-        return Err(Error::call(ErrorKind::TileLayout(storage, source.tile)));
+    if tile != TileLayout::ROW_MAJOR {
+        return Err(Error::call(ErrorKind::TileLayout(storage, tile)));
     }
     Ok(())
+}
+
+/// Whether `available` bytes are enough for the whole shape.
+fn check_len(storage: StorageType, shape: &Shape, available: u64) -> Result<(), Error> {
+    let needed = if storage == StorageType::NULL_REF { 0 } else { storage.payload_len(shape)? };
+    if available < needed {
+        let kind = ErrorKind::TooShort { part: Part::Data, needed, available };
+        return Err(Error::new(kind, Section::Payload, 0));
+    }
+    Ok(())
+}
+
+impl TensorEntry<'_> {
+    /// The bytes of the file that hold elements `range`, for [`dequantize_slice`]: for hosts
+    /// that fetch a payload in pieces. 64 elements from a multiple of 64 on take 512 bytes at
+    /// most, whatever the type.
+    ///
+    /// # Errors
+    /// As [`dequantize_range`]; a `shared_ref` has to be
+    /// [resolved](TensorEntry::resolve_to) first.
+    pub fn locate(&self, range: Range<u64>) -> Result<Cover, Error> {
+        self.locate_in_payload(range).map_err(|e| self.error(e))
+    }
+
+    fn locate_in_payload(&self, range: Range<u64>) -> Result<Cover, Error> {
+        check_range(&self.shape, &range)?;
+        check_decodable(self.storage, self.tile, self.sparsity, self.scales.size > 0)?;
+        check_len(self.storage, &self.shape, self.data.size)?;
+        let cover = cover(self.storage, range)?;
+        if cover.bytes.is_empty() {
+            // No bytes, wherever the entry says that they are.
+            return Ok(Cover { bytes: 0..0, ..cover });
+        }
+        let overflow = Error::call(ErrorKind::ElementCount);
+        let absolute = |offset: u64| self.data.offset.checked_add(offset).ok_or(overflow);
+        Ok(Cover { bytes: absolute(cover.bytes.start)?..absolute(cover.bytes.end)?, ..cover })
+    }
 }
 
 /// The bytes that hold a range of elements: which part of a payload to fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cover {
-    /// Byte range of the payload: whole blocks.
+    /// Whole blocks, as a byte range: of the payload when it comes from [`cover`], of the
+    /// file when it comes from [`TensorEntry::locate`].
     pub bytes: Range<u64>,
     /// Weights of the first block that come before the range.
     pub skip: usize,
 }
 
 impl Cover {
-    fn len(&self) -> u64 {
-        self.bytes.end - self.bytes.start
+    /// [`bytes`](Self::bytes) as offset and size.
+    pub const fn span(&self) -> Span {
+        Span { offset: self.bytes.start, size: self.bytes.end.saturating_sub(self.bytes.start) }
     }
 }
 
 /// The bytes of a plain dense or block payload that hold elements `range`, for
-/// [`dequantize_slice`].
+/// [`dequantize_slice`]; none for a `null_ref`.
 ///
 /// # Errors
 /// [`ErrorKind::Undecodable`] for a type without a fixed geometry, [`ErrorKind::Range`]
@@ -132,11 +170,14 @@ impl Cover {
 /// assert_eq!((cover.bytes, cover.skip), (18..54, 8));
 /// ```
 pub fn cover(storage: StorageType, range: Range<u64>) -> Result<Cover, Error> {
-    let geometry = storage.geometry().ok_or(Error::call(ErrorKind::Undecodable(storage)))?;
     let Range { start, end } = range;
     if start > end {
         return Err(Error::call(ErrorKind::Range { start, end, count: u64::MAX }));
     }
+    if storage == StorageType::NULL_REF {
+        return Ok(Cover { bytes: 0..0, skip: 0 });
+    }
+    let geometry = storage.geometry().ok_or(Error::call(ErrorKind::Undecodable(storage)))?;
     let offset = |block: u64| {
         let offset = block.checked_mul(u64::from(geometry.bytes));
         offset.ok_or(Error::call(ErrorKind::ElementCount))
@@ -147,8 +188,8 @@ pub fn cover(storage: StorageType, range: Range<u64>) -> Result<Cover, Error> {
     Ok(Cover { bytes: first..last, skip })
 }
 
-/// Decodes consecutive elements of a plain dense or block payload to `out`, from `bytes`
-/// that start at a block: leaves out the first `skip` weights (fewer than a block's).
+/// Decodes consecutive elements of a plain dense or block payload, or of a `null_ref`, to
+/// `out`, from `bytes` that start at a block: leaves out the first `skip` weights (fewer than a block's).
 /// [`cover`] says which bytes and how many to skip.
 ///
 /// # Errors
@@ -160,6 +201,10 @@ pub fn dequantize_slice(
     skip: usize,
     out: &mut [f32],
 ) -> Result<(), Error> {
+    if storage == StorageType::NULL_REF {
+        out.fill(0.0);
+        return Ok(());
+    }
     // Nothing is asked of an empty span, not even the block that it would begin in.
     if skip == 0 || out.is_empty() {
         return backend.dequantize(storage, bytes, out);

@@ -5,7 +5,7 @@ use core::ops::{Deref, Range};
 use crate::backend::Backend;
 use crate::bytes;
 use crate::decode::{self, Residual, Source};
-use crate::error::{Error, ErrorKind, Section};
+use crate::error::{Error, ErrorKind};
 use crate::format::appendix::Appendix;
 use crate::format::{Header, Metadata, Span, TensorEntry, Toc, TocEntries};
 use crate::storage::StorageType;
@@ -228,10 +228,8 @@ impl<'a> Tensor<'a> {
         if self.entry.storage != StorageType::SHARED_REF {
             return Ok(*self);
         }
-        let earlier = self.toc.iter().take(self.entry.index as usize);
-        let target = earlier
-            .filter(|entry| !entry.storage.is_reference())
-            .find(|entry| entry.data == self.entry.data);
+        let mut earlier = self.toc.iter().take(self.entry.index as usize);
+        let target = earlier.find(|entry| self.entry.refers_to(entry));
         self.resolve_to(target.as_ref())
     }
 
@@ -241,23 +239,7 @@ impl<'a> Tensor<'a> {
     /// # Errors
     /// [`ErrorKind::DanglingReference`].
     pub fn resolve_to(&self, target: Option<&TensorEntry<'a>>) -> Result<Tensor<'a>, Error> {
-        let own = self.entry;
-        let entry = match target {
-            Some(target) => TensorEntry {
-                index: own.index,
-                name: own.name,
-                shape: own.shape,
-                offset: own.offset,
-                ..*target
-            },
-            None if StorageType::F32.payload_len(&own.shape) == Ok(own.data.size) => {
-                TensorEntry { storage: StorageType::F32, ..own }
-            }
-            None => {
-                let error = Error::new(ErrorKind::DanglingReference, Section::Toc, own.offset);
-                return Err(error.at_index(own.index));
-            }
-        };
+        let entry = self.entry.resolve_to(target)?;
         Ok(Tensor { entry, ..*self })
     }
 
@@ -295,10 +277,8 @@ impl<'a> Tensor<'a> {
         residual: Residual,
     ) -> Result<(), Error> {
         let resolved = self.resolve()?;
-        // An empty payload may stand anywhere: then say where the file ends.
-        let payload = resolved.entry.data.offset.min(self.file.len() as u64);
         decode::dequantize_range(backend, &resolved.source(), range, out, residual)
-            .map_err(|e| e.in_tensor(resolved.entry.index, payload))
+            .map_err(|e| resolved.entry.error(e))
     }
 
     /// What the decoder needs, once references are resolved.

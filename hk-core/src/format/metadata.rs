@@ -78,7 +78,7 @@ pub enum Value<'a> {
 
 impl<'a> Value<'a> {
     /// Reads a value of `tag`; `offset` is where `bytes` start, for the error.
-    fn parse(tag: ValueType, bytes: &'a [u8], offset: u64) -> Result<Value<'a>, Error> {
+    pub(super) fn parse(tag: ValueType, bytes: &'a [u8], offset: u64) -> Result<Value<'a>, Error> {
         let error = |kind| Error::new(kind, Section::Metadata, offset);
         let length = || error(ErrorKind::ValueLength { tag: tag.0, length: bytes.len() as u32 });
         let text = || Reader::new(bytes, Section::Metadata, offset).text(bytes.len() as u64);
@@ -197,7 +197,7 @@ impl<'a> MetadataHead<'a> {
         Self::read_from(&mut Reader::new(bytes, Section::Metadata, 0))
     }
 
-    fn read_from(reader: &mut Reader<'a>) -> Result<Self, Error> {
+    pub(super) fn read_from(reader: &mut Reader<'a>) -> Result<Self, Error> {
         let key_len = reader.read::<U16>()?.get();
         let key = reader.text(u64::from(key_len))?;
         let ValueHead { tag, len } = reader.read()?;

@@ -10,9 +10,11 @@ mod header;
 mod metadata;
 pub mod seal;
 mod toc;
+pub mod walk;
 
-pub use arrays::{Array, Numbers, Strings};
+pub use arrays::{Array, ArrayHead, ArrayKind, Numbers, Strings};
 pub use file::{Hk, Outline, Tensor, Tensors};
 pub use header::{Flags, HEADER_LEN, Header, MAGIC};
 pub use metadata::{Metadata, MetadataEntries, MetadataEntry, MetadataHead, Value, ValueType};
 pub use toc::{MAX_DIMENSIONS, MAX_NAME_LEN, Shape, Span, TensorEntry, Toc, TocEntries};
+pub use walk::{MetadataWalk, TocWalk, ValueAt};

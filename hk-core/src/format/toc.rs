@@ -149,7 +149,7 @@ impl<'a> TensorEntry<'a> {
         Ok((entry, bytes.len() - reader.rest().len()))
     }
 
-    fn read_from(reader: &mut Reader<'a>, index: u32) -> Result<Self, Error> {
+    pub(super) fn read_from(reader: &mut Reader<'a>, index: u32) -> Result<Self, Error> {
         Self::read_fields(reader, index).map_err(|e| e.at_index(index))
     }
 
@@ -178,6 +178,71 @@ impl<'a> TensorEntry<'a> {
             sparsity_ratio: f32::from_bits(ranges.sparsity_ratio.get()),
             offset: start.offset(),
         })
+    }
+
+    /// The same entry without its name, so that it outlives the bytes it was read from:
+    /// for hosts that walk the table through a window.
+    pub const fn without_name<'b>(&self) -> TensorEntry<'b> {
+        TensorEntry {
+            index: self.index,
+            name: "",
+            storage: self.storage,
+            tile: self.tile,
+            sparsity: self.sparsity,
+            shape: self.shape,
+            data: self.data,
+            residual: self.residual,
+            scales: self.scales,
+            block_size: self.block_size,
+            sparsity_ratio: self.sparsity_ratio,
+            offset: self.offset,
+        }
+    }
+
+    /// The entry as it decodes, once `target` has been looked up: itself, or for a
+    /// `shared_ref` its own name and shape over the storage of `target`, the first earlier
+    /// entry that is no reference and has the same [`data`](Self::data) (payloads.md, "Table
+    /// of contents"). Without one it is f32 if the sizes match.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DanglingReference`].
+    pub fn resolve_to(&self, target: Option<&TensorEntry<'_>>) -> Result<Self, Error> {
+        if self.storage != StorageType::SHARED_REF {
+            return Ok(*self);
+        }
+        if let Some(target) = target {
+            return Ok(TensorEntry {
+                index: self.index,
+                name: self.name,
+                shape: self.shape,
+                offset: self.offset,
+                ..target.without_name()
+            });
+        }
+        if StorageType::F32.payload_len(&self.shape) == Ok(self.data.size) {
+            return Ok(TensorEntry { storage: StorageType::F32, ..*self });
+        }
+        let error = Error::new(ErrorKind::DanglingReference, Section::Toc, self.offset);
+        Err(error.at_index(self.index))
+    }
+
+    /// Whether this `shared_ref` refers to `earlier`, if that is the first it could.
+    pub fn refers_to(&self, earlier: &TensorEntry<'_>) -> bool {
+        !earlier.storage.is_reference() && earlier.data == self.data
+    }
+
+    /// An error of decoding this tensor, whose offset counts from the start of the payload,
+    /// as one of the file.
+    pub(crate) fn error(&self, error: Error) -> Error {
+        let moved = match error.section() {
+            // A payload of no bytes stands nowhere: then this entry is what is wrong.
+            Section::Payload if self.data.size == 0 => {
+                Error::new(error.kind(), Section::Toc, self.offset)
+            }
+            Section::Payload => error.moved_by(self.data.offset),
+            _ => error,
+        };
+        moved.at_index(self.index)
     }
 
     /// Its three byte ranges that are not empty, with their names.
