@@ -59,15 +59,20 @@ fn run(args: &Args) -> Result<(), String> {
     let prompt = tokenizer.encode_prompt(&args.prompt).map_err(|error| error.to_string())?;
     let loading = started.elapsed();
 
-    let mut writer = Continuation {
-        tokenizer: &tokenizer,
-        reference: Reference::new(&model, backend, &Threads),
-        text: TextStream::default(),
-    };
-    let outcome = writer.tell(&args.prompt, &prompt, args.tokens).map_err(|error| match error {
-        Failure::Model(error) => named(error),
-        Failure::Output(error) => format!("cannot write to standard output: {error}"),
-    })?;
+    let reference = Reference::new(&model, backend, &Threads);
+    if prompt.len() > reference.room() {
+        let (tokens, room) = (prompt.len(), reference.room());
+        let problem =
+            format!("the prompt has {tokens} tokens, the context of this model holds {room}");
+        return Err(format!("{problem}: give a shorter one"));
+    }
+    let mut continuation =
+        Continuation { tokenizer: &tokenizer, reference, text: TextStream::default() };
+    let outcome =
+        continuation.tell(&args.prompt, &prompt, args.tokens).map_err(|error| match error {
+            Failure::Model(error) => named(error),
+            Failure::Output(error) => format!("cannot write to standard output: {error}"),
+        })?;
     outcome.report(&path, loading, prompt.len());
     Ok(())
 }
@@ -135,8 +140,8 @@ enum End {
     Told,
     /// As many tokens as were asked for.
     Enough,
-    /// No room for another token.
-    ContextFull(usize),
+    /// The model can read no further.
+    ContextFull,
     /// Nobody reads any more.
     Closed,
 }
@@ -168,19 +173,17 @@ impl Continuation<'_> {
 
     /// Writes one token, unless the text ends here.
     fn next(&mut self) -> Result<Option<End>, Failure> {
+        if self.reference.room() == 0 {
+            return Ok(Some(End::ContextFull));
+        }
         let token = greedy(self.reference.logits()?)?;
         if self.tokenizer.end() == Some(token) {
             return Ok(Some(End::Told));
         }
         let text = self.text.push(&self.tokenizer.bytes(token)?);
-        if let Some(end) = show(&text)? {
-            return Ok(Some(end));
-        }
-        match self.reference.push(token) {
-            Ok(()) => Ok(None),
-            Err(hk_examples::Error::ContextFull(tokens)) => Ok(Some(End::ContextFull(tokens))),
-            Err(error) => Err(error.into()),
-        }
+        let end = show(&text)?;
+        self.reference.push(token)?;
+        Ok(end)
     }
 }
 
@@ -199,11 +202,7 @@ impl Outcome {
         match self.end {
             End::Told | End::Closed => eprintln!(),
             End::Enough => eprintln!("\nstopped after {} tokens, as asked for by -n", self.written),
-            End::ContextFull(tokens) => {
-                eprintln!(
-                    "\nstopped: the context of {tokens} tokens, all this model was made for, is full"
-                );
-            }
+            End::ContextFull => eprintln!("\nstopped: the context of this model is full"),
         }
         eprintln!(
             "{}: loaded in {:.0} ms; prompt {}; text {}",

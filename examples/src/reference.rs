@@ -42,6 +42,11 @@ impl<'m> Reference<'m> {
         self.position
     }
 
+    /// Number of tokens that can still be read before the context is full.
+    pub fn room(&self) -> usize {
+        self.model.hyperparameters.context - self.position
+    }
+
     /// Reads the next token of the text.
     ///
     /// # Errors
@@ -49,7 +54,7 @@ impl<'m> Reference<'m> {
     /// then. [`Error::Decode`] for weights that cannot be decoded.
     pub fn push(&mut self, token: u32) -> Result<()> {
         let numbers = &self.model.hyperparameters;
-        if self.position >= numbers.context {
+        if self.room() == 0 {
             return Err(Error::ContextFull(numbers.context));
         }
         let vocabulary = self.model.vocabulary();

@@ -1,0 +1,7 @@
+//! The demo model, run and spoilt: logits, tokens, errors, and the program itself.
+
+mod errors;
+mod logits;
+mod model_file;
+mod program;
+mod tokens;
