@@ -354,3 +354,72 @@ impl<'a> FilePlan<'a> {
         self.file_len
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Hk;
+    use std::format;
+
+    /// The file of a plan, every payload byte `b'p'`.
+    fn file(plan: &FilePlan<'_>) -> Vec<u8> {
+        let mut file = plan.head().concat();
+        for part in plan.parts() {
+            file.resize(part.span.offset as usize, 0);
+            file.resize(part.span.end().unwrap() as usize, b'p');
+        }
+        file.resize(plan.file_len() as usize, 0);
+        file
+    }
+
+    #[test]
+    fn a_plan_parses_back_to_its_specs() {
+        let mut builder = FileBuilder::new();
+        builder.metadata("a", Value::Int64(-1)).unwrap();
+        for (i, storage) in StorageType::all().enumerate() {
+            if storage == StorageType::SHARED_REF {
+                continue;
+            }
+            let mut spec = TensorSpec::new(format!("t{i}"), storage, &[3, 86]);
+            if storage.geometry().is_none() && storage != StorageType::NULL_REF {
+                spec.data_size = 5;
+                spec.residual_size = 6;
+                spec.scales_size = 7;
+            }
+            builder.tensor(spec).unwrap();
+        }
+        for alignment in [1, 7, 128, 65536] {
+            let plan = builder.alignment(alignment).unwrap().plan().unwrap();
+            let file = file(&plan);
+            let hk = Hk::parse(&file).unwrap();
+            assert_eq!(hk.header(), plan.header());
+            assert_eq!(hk.header().payload_alignment(), alignment);
+            assert_eq!(hk.metadata().get("a"), Some(Value::Int64(-1)));
+            assert_eq!(hk.tensors().len(), builder.tensors().len());
+            for (tensor, spec) in hk.tensors().zip(builder.tensors()) {
+                assert_eq!((tensor.name, tensor.storage), (spec.name.as_str(), spec.storage));
+                for (part, span) in tensor.parts() {
+                    assert_eq!(span.size, spec.size(part));
+                    assert!(span.offset.is_multiple_of(u64::from(alignment)));
+                }
+                let bytes = [tensor.data(), tensor.scales(), tensor.residual()].concat();
+                assert!(bytes.iter().all(|&byte| byte == b'p'));
+            }
+        }
+    }
+
+    #[test]
+    fn offsets_that_pass_2_64_are_refused() {
+        let sizes = [u64::MAX, u64::MAX - 300, u64::MAX / 2 + 1];
+        for size in sizes {
+            let mut builder = FileBuilder::new();
+            for name in ["a", "b"] {
+                builder.tensor(TensorSpec::new(name, StorageType::INT8, &[size])).unwrap();
+            }
+            assert_eq!(builder.plan().unwrap_err(), BuildError::TooLarge);
+        }
+        let mut builder = FileBuilder::new();
+        builder.tensor(TensorSpec::new("a", StorageType::INT8, &[u64::MAX - 300])).unwrap();
+        assert_eq!(builder.plan().unwrap().file_len(), u64::MAX - 300 + 256);
+    }
+}
