@@ -69,6 +69,16 @@ fn names_and_positions_that_are_not_there_give_nothing() {
     assert!(model.tensor_at(u32::MAX).is_none());
 }
 
+#[test]
+fn a_model_can_be_shared_by_threads() {
+    fn shared<T: Send + Sync>(_: &T) {}
+    let model = ModelFile::open(reference().join("ref_128.hk")).unwrap();
+    shared(&model);
+    let names = || model.tensors().map(|t| t.name).collect::<Vec<_>>();
+    let other = std::thread::scope(|scope| scope.spawn(names).join().unwrap());
+    assert_eq!(other, names());
+}
+
 /// A file of the writer with the bytes of a name changed.
 fn renamed(path: &Path, from: &str, to: &str) {
     let mut bytes = fs::read(path).unwrap();

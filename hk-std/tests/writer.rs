@@ -502,11 +502,25 @@ fn permissions_are_those_of_the_old_file_or_of_any_new_file() {
     fs::write(&plain, "").unwrap();
     write(&everything(128), &path).unwrap();
     assert_eq!(mode(&path), mode(&plain));
+    // The superuser's writes leave a file to its owner; others cannot give files away.
+    let owner = if std::os::unix::fs::chown(&path, Some(1234), Some(4321)).is_ok() {
+        (1234, 4321)
+    } else {
+        owner(&path)
+    };
     for old in [0o600, 0o640, 0o666] {
         fs::set_permissions(&path, fs::Permissions::from_mode(old)).unwrap();
         write(&everything(128), &path).unwrap();
         assert_eq!(mode(&path), old);
+        assert_eq!(self::owner(&path), owner);
     }
+}
+
+#[cfg(unix)]
+fn owner(path: &Path) -> (u32, u32) {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = fs::metadata(path).unwrap();
+    (metadata.uid(), metadata.gid())
 }
 
 #[test]

@@ -117,8 +117,8 @@ impl Writer {
     ///
     /// The bytes go to a temporary file beside `path`, which is synced and then renamed to
     /// `path`: at any time, and after any error, either the old file or the whole new one
-    /// stands there. A file that is replaced hands on its permissions, and a symbolic link
-    /// stays one: the file that it points to is replaced.
+    /// stands there. A file that is replaced hands on its owner and permissions, and a symbolic
+    /// link stays one: the file that it points to is replaced.
     ///
     /// # Errors
     /// A reader that fails, ends early or goes on after the bytes, a `path` that is

@@ -1,6 +1,6 @@
 //! Replacing a file as a whole, or not at all.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File, Metadata};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -16,14 +16,14 @@ pub(super) struct Replacement {
 }
 
 impl Replacement {
-    /// A temporary file beside `path`, with the permissions of the file that stands there,
-    /// or of a new file. Where `path` is a symbolic link, what it points to is the target.
+    /// A temporary file beside `path`, with the owner and permissions of the file that stands
+    /// there, or of a new file. Where `path` is a symbolic link, what it points to is the target.
     ///
     /// # Errors
     /// `path` is something other than a file, its folder does not exist, or the system
     /// refuses.
     pub(super) fn of(path: &Path) -> Result<Self> {
-        let (target, permissions) = target(path)?;
+        let (target, old) = target(path)?;
         let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
         let folder = parent.unwrap_or(Path::new(".")).to_owned();
         let Some(name) = target.file_name() else {
@@ -39,8 +39,9 @@ impl Replacement {
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let temporary =
             builder.tempfile_in(&folder).map_err(|e| Error::io("create a file in", &folder, e))?;
-        if let Some(permissions) = permissions {
-            let set = temporary.as_file().set_permissions(permissions);
+        if let Some(old) = old {
+            keep_owner(temporary.as_file(), &old);
+            let set = temporary.as_file().set_permissions(old.permissions());
             set.map_err(|e| Error::io("set the permissions of", temporary.path(), e))?;
         }
         Ok(Replacement { temporary, target, folder })
@@ -60,8 +61,22 @@ impl Replacement {
     }
 }
 
-/// The file that `path` means, and its permissions if it is there.
-fn target(path: &Path) -> Result<(PathBuf, Option<Permissions>)> {
+/// Gives a file the owner and group of the one that it replaces, as far as the system lets
+/// this process: a superuser who writes into another user's folder leaves files theirs.
+#[cfg(unix)]
+fn keep_owner(file: &File, old: &Metadata) {
+    use std::os::unix::fs::{MetadataExt, fchown};
+    // Others than the superuser may at best choose among their own groups.
+    if fchown(file, Some(old.uid()), Some(old.gid())).is_err() {
+        let _ = fchown(file, None, Some(old.gid()));
+    }
+}
+
+#[cfg(not(unix))]
+fn keep_owner(_file: &File, _old: &Metadata) {}
+
+/// The file that `path` means, and what the system says of it if it is there.
+fn target(path: &Path) -> Result<(PathBuf, Option<Metadata>)> {
     let failed = |e| Error::io("write", path, e);
     match fs::symlink_metadata(path) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok((path.to_owned(), None)),
@@ -82,7 +97,7 @@ fn target(path: &Path) -> Result<(PathBuf, Option<Permissions>)> {
         );
         return Err(Error::Invalid(text));
     }
-    Ok((target, Some(metadata.permissions())))
+    Ok((target, Some(metadata)))
 }
 
 /// Makes the new name last through a crash, where the system can sync directories.
