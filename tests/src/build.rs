@@ -1,6 +1,8 @@
 //! A small builder of HK files, written from the specification alone: it shares no code
 //! with the product, and remembers where each number stands so that it can be spoilt.
 
+use sha2::{Digest, Sha256};
+
 /// A number in a built file.
 #[derive(Clone, Debug)]
 pub struct Field {
@@ -167,8 +169,9 @@ impl Builder {
         let mut fields = std::mem::take(&mut out.fields);
         out.bytes.clear();
         out.bytes.extend(b"HKNT");
-        let flags = 1 | if appendix == 0 { 0 } else { 2 };
-        let split = 1;
+        let tiled = if alignment % 128 == 0 { 1 << 4 } else { 1 << 5 };
+        let paged = if alignment >= 4096 { 1 << 8 } else { 0 };
+        let flags = 1 | tiled | paged | if appendix == 0 { 0 } else { 2 };
         out.put("header.version_major", 2, 1);
         out.put("header.version_minor", 2, 0);
         out.put("header.flags", 4, flags);
@@ -183,7 +186,7 @@ impl Builder {
         out.put("header.tensor_data_offset", 8, data_start);
         out.put("header.appendix_offset", 8, appendix);
         out.put("header.checksum", 8, 0);
-        out.put("header.split_count", 2, split);
+        out.put("header.split_count", 2, 1);
         out.bytes.extend([0; 38]);
         assert_eq!(out.bytes.len(), 128);
         out.bytes.extend(rest);
@@ -248,6 +251,7 @@ impl Builder {
     fn put_records(&self, out: &mut Out) -> usize {
         let start = out.bytes.len().next_multiple_of(8);
         out.bytes.resize(start, 0);
+        let mut parent = [0; 32];
         for (i, record) in self.records.iter().enumerate() {
             let field = |name| format!("record {i}.{name}");
             out.put(&field("type"), 1, u64::from(record.kind));
@@ -255,15 +259,16 @@ impl Builder {
             out.put(&field("name_len"), 2, record.name.len() as u64);
             out.put(&field("generation"), 4, u64::from(record.generation));
             out.put(&field("timestamp"), 8, 1_700_000_000);
-            out.bytes.extend([0; 32 + 16]);
+            out.bytes.extend(parent);
+            out.bytes.extend([0; 16]);
             out.put(&field("target_len"), 2, record.target.len() as u64);
             out.put(&field("reserved"), 2, 0);
             let crc = if record.crc { crc32(&record.data) } else { 0 };
             out.put(&field("data_crc32"), 4, u64::from(crc));
             out.put(&field("data_size"), 8, record.data.len() as u64);
-            for part in [record.name.as_bytes(), record.target.as_bytes(), &record.data] {
-                out.bytes.extend(part);
-            }
+            let content = [record.name.as_bytes(), record.target.as_bytes(), &record.data].concat();
+            parent = Sha256::digest(&content).into();
+            out.bytes.extend(content);
             out.bytes.resize(out.bytes.len().next_multiple_of(8), 0);
         }
         start

@@ -6,9 +6,11 @@ use std::ops::Range;
 use hk_core::format::appendix::Record;
 use hk_core::format::seal;
 use hk_core::{
-    Array, Backend, Error, ErrorKind, Header, Hk, Metadata, Portable, Residual, Section, Tensor,
-    Toc, Value,
+    Activation, Array, Backend, Error, ErrorKind, Header, Hk, Metadata, Portable, Residual,
+    Section, Tensor, Toc, Value,
 };
+
+use hk_std::verify::{Report, verify};
 
 use crate::{bits, oracle};
 
@@ -32,6 +34,8 @@ pub struct Walked {
     pub records: usize,
     /// Whether the seal is intact.
     pub sealed: bool,
+    /// Whether verifying found no fault.
+    pub sound: bool,
 }
 
 /// Parses `file` and reads everything in it.
@@ -49,6 +53,7 @@ pub fn walk(file: &[u8]) -> Result<Walked, Error> {
         (Err(error), None) => {
             check_error(&error, file);
             check_sections(file, Err(error));
+            assert!(!walk_report(file).is_sound(), "verify has no fault, parse has: {error}");
             return Err(error);
         }
         (Ok(hk), Some(content)) => {
@@ -58,14 +63,43 @@ pub fn walk(file: &[u8]) -> Result<Walked, Error> {
         }
         (parsed, content) => panic!("parse gave {parsed:?}, the specification {content:?}"),
     };
-    let mut walked = Walked { pairs: hk.metadata().len(), ..Walked::default() };
+    let report = walk_report(file);
+    let mut walked =
+        Walked { sound: report.is_sound(), pairs: hk.metadata().len(), ..Walked::default() };
     walked.arrays = walk_arrays(hk.metadata());
     walked.tensors = hk.tensors().len();
-    walked.decoded =
-        hk.tensors().take(MOST_TENSORS).filter(|tensor| walk_tensor(tensor, file)).count();
-    walked.records = walk_appendix(&hk);
-    walked.sealed = seal::verify(file, hk.header()) == seal::Seal::Intact;
+    for tensor in hk.tensors().take(MOST_TENSORS) {
+        let (faults, result) = (report.faults(), walk_tensor(&tensor, file));
+        walked.decoded += usize::from(result.is_ok());
+        if let Err(error) = result {
+            let refused = !is_fault(&error);
+            assert!(refused || faults > 0, "verify has no fault, decoding has: {error}");
+        }
+    }
+    walked.records = walk_appendix(&hk, &report);
+    let seal = seal::verify(file, hk.header());
+    assert!(seal != seal::Seal::Broken || !walked.sound, "verify passes a broken seal");
+    walked.sealed = seal == seal::Seal::Intact;
     Ok(walked)
+}
+
+/// Whether decoding failed because the file is wrong, and not for want of a decoder.
+fn is_fault(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::TooShort { .. } | ErrorKind::ElementCount | ErrorKind::DanglingReference
+    )
+}
+
+/// Every structural check, each finding one line about a place in the file.
+fn walk_report(file: &[u8]) -> Report {
+    let report = verify(file);
+    for finding in report.findings() {
+        let line = finding.to_string();
+        assert!(finding.offset <= file.len() as u64, "{line}");
+        assert!(!line.contains(char::is_control), "{line:?}");
+    }
+    report
 }
 
 /// An error names a place in the file and has something to say.
@@ -169,8 +203,8 @@ fn walk_arrays(metadata: Metadata<'_>) -> usize {
 }
 
 /// Reads a tensor's bytes, resolves it, decodes its start, its end and something between;
-/// says whether it decoded.
-fn walk_tensor(tensor: &Tensor<'_>, file: &[u8]) -> bool {
+/// says why not, if it does not decode.
+fn walk_tensor(tensor: &Tensor<'_>, file: &[u8]) -> Result<(), Error> {
     assert_eq!(tensor.data().len() as u64, tensor.entry().data.size);
     assert_eq!(tensor.scales().len() as u64, tensor.entry().scales.size);
     assert_eq!(tensor.residual().len() as u64, tensor.entry().residual.size);
@@ -179,7 +213,7 @@ fn walk_tensor(tensor: &Tensor<'_>, file: &[u8]) -> bool {
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::DanglingReference);
             check_error(&error, file);
-            return false;
+            return Err(error);
         }
     };
     assert_eq!((resolved.name, resolved.shape), (tensor.name, tensor.shape));
@@ -192,7 +226,7 @@ fn walk_tensor(tensor: &Tensor<'_>, file: &[u8]) -> bool {
         assert_eq!(error.index(), Some(tensor.index), "{error:?}");
         let again = decode(tensor, count - short..count, Residual::Add);
         assert!(again.is_err() || short < count, "only a range of the same elements decoded");
-        return false;
+        return Err(error);
     }
     let start = start.unwrap_or_default();
     check_range(tensor, 0..short, &start);
@@ -214,7 +248,7 @@ fn walk_tensor(tensor: &Tensor<'_>, file: &[u8]) -> bool {
     let error = decode_to(tensor, 0..short, &mut vec![0.0; short as usize + 1]);
     let error = error.expect_err("a wrong length");
     assert!(matches!(error.kind(), ErrorKind::OutputLength { .. }), "{error:?}");
-    true
+    Ok(())
 }
 
 /// A part of `range` decodes to that part of what the whole range decoded to.
@@ -246,14 +280,14 @@ fn walk_rows(tensor: &Tensor<'_>) {
     let (Ok(bytes), 1..=4096) = (tensor.storage.payload_len(&[row_len]), row_len) else { return };
     let Some(row) = tensor.data().get(..bytes as usize) else { return };
     let activation: Vec<f32> = (0..row_len).map(|i| 1e30 / (i as f32 - 7.5)).collect();
-    let mut scratch = vec![0; 2 * row_len as usize + 64];
+    let mut scratch = vec![0; Activation::scratch_len(tensor.storage, row_len as usize)];
     let Ok(activation) = Portable.activation(tensor.storage, &activation, &mut scratch) else {
         return;
     };
     let _any = Portable.dot(tensor.storage, row, activation);
 }
 
-fn walk_appendix(hk: &Hk<'_>) -> usize {
+fn walk_appendix(hk: &Hk<'_>, report: &Report) -> usize {
     let mut appendix = hk.appendix();
     let mut records = 0;
     // Unknown after a record whose name is no text: it is stepped over.
@@ -265,11 +299,13 @@ fn walk_appendix(hk: &Hk<'_>) -> usize {
                 end = Some(record_end(&record));
                 if let Err(error) = record.check_crc() {
                     check_error(&error, hk.bytes());
+                    assert!(!report.is_sound(), "verify has no fault: {error}");
                 }
                 records += 1;
             }
             Err(error) => {
                 check_error(&error, hk.bytes());
+                assert!(!report.is_sound(), "verify has no fault: {error}");
                 let at = (error.index(), error.offset());
                 assert_eq!(at, (Some(index), end.unwrap_or(error.offset())));
                 end = None;

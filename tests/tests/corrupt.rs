@@ -27,8 +27,15 @@ fn walk_all(files: impl Iterator<Item = Corrupt>) -> (usize, usize) {
 
 #[test]
 fn the_seed_file_is_sound() {
-    let expected =
-        Walked { pairs: 10, arrays: 3, tensors: 8, decoded: 6, records: 2, sealed: false };
+    let expected = Walked {
+        pairs: 10,
+        arrays: 3,
+        tensors: 8,
+        decoded: 6,
+        records: 2,
+        sealed: false,
+        sound: true,
+    };
     let walked = walk(&one_of_everything().bytes).expect("a sound file");
     // Dual-mode tensors and unknown types do not decode.
     assert_eq!(walked, expected);
@@ -52,15 +59,15 @@ fn every_number_spoilt() {
 #[test]
 fn random_changes() {
     let file = one_of_everything().bytes;
-    let (refused, read) = walk_all(mutate::random(&file, 1, 20_000));
-    assert!(refused > 3000 && read > 3000, "{refused} refused, {read} read");
+    let (refused, read) = walk_all(mutate::random(&file, 1, 6000));
+    assert!(refused > 1000 && read > 1000, "{refused} refused, {read} read");
 }
 
 #[test]
 fn random_changes_of_reference_files() {
     for (seed, name) in reference_names().iter().enumerate() {
         let file = data(&format!("reference/{name}"));
-        let count = (2_000_000 / file.len()).clamp(320, 2000);
+        let count = (1_000_000 / file.len()).clamp(320, 1000);
         walk_all(mutate::random(&file, seed as u64, count));
     }
 }
@@ -69,7 +76,7 @@ fn random_changes_of_reference_files() {
 fn reference_files_cut() {
     let names = reference_names();
     for name in names.iter().filter(|name| *name != "all_types.hk" && *name != "ref_65536.hk") {
-        walk_all(mutate::truncations(&data(&format!("reference/{name}"))).step_by(1));
+        walk_all(mutate::truncations(&data(&format!("reference/{name}"))));
     }
 }
 
@@ -245,7 +252,9 @@ fn what_is_open_reads_on() {
         ("record 0.type", 0xFF),
     ];
     for (field, value) in open {
-        assert_eq!(walk(&built.with(field, value)), Ok(sound), "{field} = {value:#x}");
+        let walked = walk(&built.with(field, value)).expect("parses");
+        // Some of these are faults to `verify`; to a reader they make no difference.
+        assert_eq!(Walked { sound: true, ..walked }, sound, "{field} = {value:#x}");
     }
 }
 
@@ -265,4 +274,44 @@ fn broken_records_leave_the_ones_before_them() {
     assert!(record.check_crc().is_err());
     let error = record.check_crc().expect_err("a wrong checksum");
     assert!(error.to_string().contains("CRC-32"), "{error}");
+}
+
+#[test]
+fn opening_from_disk_gives_the_same_verdict() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let path = folder.path().join("corrupt.hk");
+    let built = one_of_everything();
+    let files = mutate::truncations(&built.bytes).step_by(7);
+    let (mut refused, mut opened) = (0, 0);
+    for Corrupt { what, bytes } in files.chain(mutate::random(&built.bytes, 3, 400)) {
+        std::fs::write(&path, &bytes).expect("a temporary file");
+        let model = hk_std::ModelFile::open(&path);
+        match (model, Hk::parse(&bytes)) {
+            (Ok(model), Ok(hk)) => {
+                let names = |hk: Hk<'_>| hk.tensors().map(|t| t.name.to_owned()).collect();
+                let expected: Vec<String> = names(hk);
+                assert_eq!(
+                    expected,
+                    {
+                        let there: Vec<String> = names(model.hk());
+                        there
+                    },
+                    "{what}"
+                );
+                for tensor in hk.tensors() {
+                    let found = model.tensor(tensor.name).expect("an index of every name");
+                    let first = hk.tensor(tensor.name).expect("is listed");
+                    assert_eq!(found.index, first.index, "{what}");
+                }
+                opened += 1;
+            }
+            (Err(error), Err(_)) => {
+                let text = error.to_string();
+                assert!(text.contains("corrupt.hk"), "{text}");
+                refused += 1;
+            }
+            (model, hk) => panic!("{what}: from disk {model:?}, from memory {hk:?}"),
+        }
+    }
+    assert!(refused > 100 && opened > 50, "{refused} refused, {opened} opened");
 }

@@ -191,6 +191,10 @@ impl<'a> Payload<'a, '_> {
 
     /// A finding about bytes at `offset`.
     fn at(&mut self, severity: Severity, offset: u64, text: impl Into<String>) {
+        if offset > self.file.len() as u64 {
+            // No bytes are there: what says that they are is the table of contents.
+            return self.toc(severity, text.into());
+        }
         self.report.about(severity, Section::Payload, offset, self.entry.name, text);
     }
 
