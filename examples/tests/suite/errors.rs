@@ -219,3 +219,57 @@ fn damaged_weights_are_no_choice_of_token_zero() {
     assert_eq!(greedy(reference.logits().unwrap()), Err(Error::NotNumbers));
     assert_eq!(greedy(&[]), Err(Error::NotNumbers));
 }
+
+/// A few bytes of header, metadata or table of contents, spoilt at random.
+fn spoil(file: &mut [u8], end: usize, random: &mut impl FnMut() -> u64) {
+    for _ in 0..=random() % 3 {
+        let at = random() as usize % (end - 8);
+        match random() % 3 {
+            0 => file[at] = random() as u8,
+            1 => file[at] ^= 1 << (random() % 8),
+            _ => {
+                let edges = [0, 1, 255, 1 << 31, 1 << 32, u64::MAX - 1, u64::MAX];
+                let number = edges[random() as usize % edges.len()].to_le_bytes();
+                let width = 1 << (random() % 4);
+                file[at..][..width].copy_from_slice(&number[..width]);
+            }
+        }
+    }
+}
+
+#[test]
+fn spoilt_bytes_give_an_error_or_a_model_that_runs() {
+    let file = model_file::read();
+    let first = Hk::parse(&file).unwrap().tensors().map(|tensor| tensor.data.offset).min();
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state >> 16
+    };
+    let (mut ran, mut refused) = (0, 0);
+    for _ in 0..1000 {
+        let mut spoilt = file.clone();
+        spoil(&mut spoilt, first.unwrap() as usize, &mut random);
+        let Ok(hk) = Hk::parse(&spoilt) else { continue };
+        if let Ok(tokenizer) = Tokenizer::read(&hk.metadata()) {
+            let tokens = tokenizer.encode_prompt("It's Tim,  12\n\n🦀 x").unwrap_or_default();
+            let text = tokenizer.decode(&tokens).unwrap();
+            assert!(tokens.is_empty() || !text.is_empty());
+        }
+        match Model::read(&hk) {
+            Ok(model) => {
+                let mut reference = Reference::new(&model, &Portable, &Serial);
+                let read = reference.push(393).and_then(|()| reference.logits().map(<[f32]>::len));
+                assert!(matches!(read, Ok(_) | Err(Error::Token { .. })), "{read:?}");
+                ran += 1;
+            }
+            Err(error) => {
+                assert!(!error.to_string().is_empty());
+                refused += 1;
+            }
+        }
+    }
+    assert!(ran > 100 && refused > 50, "{ran} ran, {refused} refused");
+}
