@@ -51,12 +51,19 @@ pub fn kernels(name: &str) -> Result<&'static dyn Backend> {
 
 /// Every backend that this CPU and build have, the fastest first; `portable` is the last.
 pub fn backends() -> Vec<&'static dyn Backend> {
-    let mut all: Vec<&'static dyn Backend> = Vec::new();
-    #[cfg(feature = "simd")]
-    {
-        all.extend(hk_simd_x86::LEVELS.iter().filter_map(|name| hk_simd_x86::level(name)));
-        all.extend(hk_simd_neon::LEVELS.iter().filter_map(|name| hk_simd_neon::level(name)));
-    }
+    let mut all = vector_backends();
     all.push(&Portable);
     all
+}
+
+#[cfg(feature = "simd")]
+fn vector_backends() -> Vec<&'static dyn Backend> {
+    let x86 = hk_simd_x86::LEVELS.iter().filter_map(|name| hk_simd_x86::level(name));
+    let neon = hk_simd_neon::LEVELS.iter().filter_map(|name| hk_simd_neon::level(name));
+    x86.chain(neon).collect()
+}
+
+#[cfg(not(feature = "simd"))]
+fn vector_backends() -> Vec<&'static dyn Backend> {
+    Vec::new()
 }
