@@ -196,7 +196,7 @@ mod tests {
         bytes[72..80].copy_from_slice(&(data.len() as u64).to_le_bytes());
         bytes.extend(name);
         bytes.extend(data);
-        while bytes.len() % 8 != 0 {
+        while !bytes.len().is_multiple_of(8) {
             bytes.push(0);
         }
         bytes
