@@ -169,7 +169,7 @@ impl Builder {
         let mut fields = std::mem::take(&mut out.fields);
         out.bytes.clear();
         out.bytes.extend(b"HKNT");
-        let tiled = if alignment % 128 == 0 { 1 << 4 } else { 1 << 5 };
+        let tiled = if alignment.is_multiple_of(128) { 1 << 4 } else { 1 << 5 };
         let paged = if alignment >= 4096 { 1 << 8 } else { 0 };
         let flags = 1 | tiled | paged | if appendix == 0 { 0 } else { 2 };
         out.put("header.version_major", 2, 1);
