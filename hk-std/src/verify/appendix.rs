@@ -65,7 +65,9 @@ fn check_record(
         add(Severity::Note, format!("unknown record flags {:#04x}", record.flags & !KNOWN_FLAGS));
     }
     if let Some(previous) = previous {
-        if !record.follows(previous) {
+        if record.parent_hash == [0; 32] {
+            add(Severity::Note, "parent_hash is not set".to_owned());
+        } else if !record.follows(previous) {
             let text =
                 "parent_hash is not the hash of the record before it: one of the two was changed";
             add(Severity::Fault, text.to_owned());

@@ -219,7 +219,12 @@ impl<'a> Payload<'a, '_> {
         let there = u128::from(size);
         if there < needed {
             let text = format!("{part} of {} where type and shape need {needed}", bytes(size));
-            self.at(Severity::Fault, offset, text);
+            // A part without bytes stands nowhere.
+            if size == 0 {
+                self.toc(Severity::Fault, text);
+            } else {
+                self.at(Severity::Fault, offset, text);
+            }
         } else if there > padded {
             let text = format!("{part} of {} where type and shape need only {needed}", bytes(size));
             self.at(Severity::Note, offset, text);
@@ -274,6 +279,7 @@ impl<'a> Payload<'a, '_> {
         let base = self.entry.data.offset;
         match needed {
             Ok(needed) => self.size(Part::Data, needed, needed),
+            Err((_, text)) if data.is_empty() => self.toc(Severity::Fault, text),
             Err((at, text)) => self.at(Severity::Fault, base.saturating_add(at), text),
         }
         for (at, text) in notes {

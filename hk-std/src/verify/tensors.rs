@@ -107,9 +107,9 @@ impl<'a> Tensors<'a> {
             let text = format!("sparsity_ratio {} is no fraction", entry.sparsity_ratio);
             about(report, Severity::Note, entry, text);
         }
-        let is_there = self.check_ranges(entry, report, space);
+        self.check_ranges(entry, report, space);
         if let Some(resolved) = self.resolve(entry, report)
-            && is_there
+            && resolved.check(self.file.len() as u64).is_ok()
         {
             payload::check(self.file, &resolved, &mut self.contents, report);
         }
@@ -134,19 +134,12 @@ impl<'a> Tensors<'a> {
         }
     }
 
-    /// Checks where the parts lie, and claims them. Says whether all are in the file.
-    fn check_ranges(
-        &self,
-        entry: &TensorEntry<'_>,
-        report: &mut Report,
-        space: &mut Space<'_>,
-    ) -> bool {
+    /// Checks where the parts lie, and claims them.
+    fn check_ranges(&self, entry: &TensorEntry<'_>, report: &mut Report, space: &mut Space<'_>) {
         let (file, alignment) = (self.file.len() as u64, self.header.payload_alignment());
-        let mut all_there = true;
         for (part, span) in entry.parts() {
             let Span { offset, size } = span;
             if !span.within(file) {
-                all_there = false;
                 space.incomplete();
                 let text = format!(
                     "{part}, {} at {offset}, passes the end of the file of {file} bytes",
@@ -161,7 +154,6 @@ impl<'a> Tensors<'a> {
                 report.about(Severity::Fault, Section::Payload, offset, entry.name, text);
             }
         }
-        all_there
     }
 
     /// The tensor as it decodes (payloads.md, "Table of contents"); `None` where there is

@@ -311,17 +311,12 @@ fn appendix_records() {
     case(&plain(0, b""), Severity::Fault, 0, "type 0");
     case(&plain(9, b""), Severity::Note, 0, "unknown record type 0x09");
     case(&plain(1, b"data")[..84], Severity::Fault, 0, "ends inside this record");
-    let twice = [plain(1, b"one"), plain(1, b"two")].concat();
-    let (file, start) = with(&twice);
-    let texts = lines(&file);
-    assert_eq!(texts.len(), 2, "{texts:?}");
-    assert!(
-        texts[0].starts_with(&format!(
-            "fault: appendix, byte {}, record \"r\": parent_hash",
-            start + 88
-        ))
-    );
-    assert!(texts[1].contains("generation 0 comes after generation 0"), "{texts:?}");
+    let pair = |parent| [plain(1, b"one"), record(1, b"r", b"two", parent, 0)].concat();
+    let (file, start) = with(&pair([7; 32]));
+    among(&file, Severity::Fault, 2, "parent_hash is not the hash of the record before it");
+    among(&file, Severity::Note, 2, "generation 0 comes after generation 0");
+    among(&with(&pair([0; 32])).0, Severity::Note, 2, "parent_hash is not set");
+    assert_eq!(verify(&file).findings()[0].offset, start + 88);
     case(&record(1, b"r", b"x", [0; 32], 5), Severity::Fault, 0, "00000005 is stated");
     case(
         &record(1, b"r", b"123456789", [0; 32], 0xCBF4_3926)[..90],

@@ -80,7 +80,7 @@ fn dual_mode() {
     fault(&of(DQ4, 38, 19, 8, 0, 31), PAYLOADS, "need 20");
     note(&of(DQ4, 38, 33, 8, 0, 31), PAYLOADS, "need only 20");
     fault(&of(DQ4, 38, 20, 7, 0, 31), scales_at, "scales of 7 bytes");
-    fault(&of(DQ4, 38, 20, 0, 0, 31), scales_at, "scales of 0 bytes");
+    fault(&of(DQ4, 38, 20, 0, 0, 31), entry_at(), "scales of 0 bytes");
     note(&of(DQ4, 38, 20, 12, 0, 31), scales_at, "scales of 12 bytes");
     fault(&of(DQ4, 38, 20, 8, 151, 31), residual_at, "residual of 151 bytes");
     fault(&of(DQ4, 38, 20, 8, 0, 0), entry_at(), "block_size is 0");
