@@ -1,8 +1,10 @@
 //! Metadata values, shortened for people and whole as JSON.
 
+use std::fmt;
 use std::io::{self, Write};
 
 use hk_std::hk_core::{Array, Value};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::text;
 
@@ -91,11 +93,9 @@ pub fn json(out: &mut dyn Write, value: &Value<'_>) -> io::Result<()> {
         Value::Int64(number) => write!(out, "{number}"),
         Value::Float64(number) => json_float(out, number),
         Value::Bool(truth) => write!(out, "{truth}"),
-        Value::Json(text) => match serde_json::from_str::<serde_json::Value>(text) {
-            // As it stands, so that no digit of a number is lost.
-            Ok(_) => out.write_all(text.trim().as_bytes()),
-            Err(_) => json_string(out, text),
-        },
+        // As it stands, so that no digit of a number is lost.
+        Value::Json(text) if is_json(text) => out.write_all(text.trim().as_bytes()),
+        Value::Json(text) => json_string(out, text),
         Value::Bytes(bytes) => match Array::parse(bytes) {
             Ok(array) => json_array(out, &array),
             Err(_) => json_hex(out, bytes),
@@ -135,6 +135,63 @@ pub fn non_finite(number: f64) -> &'static str {
         "Infinity"
     } else {
         "-Infinity"
+    }
+}
+
+/// Whether `text` is a JSON document that any reader takes: one that nests over 128 deep,
+/// or has a number past the range of f64, is none. Builds nothing.
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<Checked>(text).is_ok()
+}
+
+/// Any JSON value, checked and thrown away. (`IgnoredAny` would nest without a limit.)
+struct Checked;
+
+impl<'de> Deserialize<'de> for Checked {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Checked)
+    }
+}
+
+impl<'de> Visitor<'de> for Checked {
+    type Value = Checked;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Checked, E> {
+        Ok(Checked)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Checked, E> {
+        Ok(Checked)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Checked, E> {
+        Ok(Checked)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Checked, E> {
+        Ok(Checked)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Checked, E> {
+        Ok(Checked)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Checked, E> {
+        Ok(Checked)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Checked, A::Error> {
+        while elements.next_element::<Checked>()?.is_some() {}
+        Ok(Checked)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Checked, A::Error> {
+        while entries.next_entry::<Checked, Checked>()?.is_some() {}
+        Ok(Checked)
     }
 }
 
@@ -197,7 +254,14 @@ mod tests {
             as_json(Value::Json("[1, 12345678901234567890123]")),
             "[1, 12345678901234567890123]"
         );
+        let every_kind =
+            r#" {"a": [null, true, -1, 1e300, "x\n", {}], "b": 18446744073709551615} "#;
+        assert_eq!(as_json(Value::Json(every_kind)), every_kind.trim());
         assert_eq!(as_json(Value::Json("[1,")), "\"[1,\"");
+        assert_eq!(as_json(Value::Json("1 2")), "\"1 2\"");
+        assert_eq!(as_json(Value::Json("")), "\"\"");
+        let deep = "[".repeat(1000) + &"]".repeat(1000);
+        assert_eq!(as_json(Value::Json(&deep)), format!("\"{deep}\""));
         assert_eq!(as_json(Value::Bytes(&[0, 255])), "\"00ff\"");
         let mut strings = vec![1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0];
         strings.extend(b"a\xC3\x28");
