@@ -279,6 +279,7 @@ fn headers_metadata_and_tables_of_written_files() {
         assert_eq!(alignment, written.alignment, "{name}");
         assert_eq!((header.split_index, header.shards()), written.shard, "{name}");
         check_metadata(&hk, written);
+        assert_eq!(hk.appendix().flatten().count(), written.records, "{name}");
         let first = written.tensors[0].3;
         assert_eq!(header.tensor_data_offset, first, "{name}");
         assert_eq!(hk.tensors().len(), written.tensors.len());
@@ -338,10 +339,10 @@ fn weights_of_written_files() {
 /// blocks.md: f16 d, then 32 signed codes; a weight is d times its code.
 fn q8_0(block: &[u8]) -> impl Iterator<Item = f32> + '_ {
     let bits = u16::from_le_bytes([block[0], block[1]]);
-    let (exponent, mantissa) = (i32::from(bits >> 10 & 31), f32::from(bits & 0x3FF));
+    let (exponent, mantissa) = (u32::from(bits >> 10 & 31), f32::from(bits & 0x3FF));
     assert!((1..31).contains(&exponent), "a normal number");
     let sign = if bits >> 15 == 0 { 1.0 } else { -1.0 };
-    let d = sign * (1.0 + mantissa / 1024.0) * 2f32.powi(exponent - 15);
+    let d = sign * (1.0 + mantissa / 1024.0) * f32::from_bits((exponent + 127 - 15) << 23);
     block[2..].iter().map(move |&code| d * f32::from(code as i8))
 }
 
