@@ -23,7 +23,7 @@ pub fn line(value: &Value<'_>) -> String {
             whole => whole,
         },
         Value::Int64(number) => number.to_string(),
-        Value::Float64(number) => number.to_string(),
+        Value::Float64(number) => format!("{number:?}"),
         Value::Bool(truth) => truth.to_string(),
         Value::Bytes(bytes) => match Array::parse(bytes) {
             Ok(array) => array_line(&array),
@@ -48,7 +48,7 @@ fn array_line(array: &Array<'_>) -> String {
             ("string", list(strings.iter().map(show), strings.len()))
         }
         Array::F32(numbers) => {
-            ("float", list(numbers.iter().map(|n| n.to_string()), numbers.len()))
+            ("float", list(numbers.iter().map(|n| format!("{n:?}")), numbers.len()))
         }
         Array::I32(numbers) => {
             ("integer", list(numbers.iter().map(|n| n.to_string()), numbers.len()))
