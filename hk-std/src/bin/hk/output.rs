@@ -26,7 +26,7 @@ pub fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result
     let (_, _unwritten) = out.into_parts();
     match result {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Error::io("write to", Path::new("standard output"), error))
+            Err(failed("write to", Path::new("standard output"), error))
         }
         _ => Ok(()),
     }
@@ -43,7 +43,7 @@ pub fn stdout_is_terminal() -> bool {
 /// # Errors
 /// The file or its folder cannot be written, or `write` failed.
 pub fn to_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    let failed = |error| Error::io("write", path, error);
+    let failed = |error| failed("write", path, error);
     let existing = std::fs::metadata(path).ok();
     if existing.as_ref().is_some_and(|metadata| !metadata.is_file()) {
         let file = File::options().write(true).open(path).map_err(failed)?;
@@ -65,6 +65,11 @@ pub fn to_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>
     temporary.persist(&target).map(drop).map_err(|error| failed(error.error))
 }
 
+/// What went wrong: the system's error, or one of ours that came through the writer.
+fn failed(action: &'static str, path: &Path, error: io::Error) -> Error {
+    error.downcast().unwrap_or_else(|error| Error::io(action, path, error))
+}
+
 fn temporary_beside(target: &Path) -> io::Result<NamedTempFile> {
     let folder = match target.parent() {
         Some(folder) if folder != Path::new("") => folder.to_owned(),
@@ -79,4 +84,26 @@ fn temporary_beside(target: &Path) -> io::Result<NamedTempFile> {
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
     builder.tempfile_in(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_ours_is_told_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        std::fs::write(&path, "old").unwrap();
+        let ours = Error::Invalid("the model is damaged".to_owned());
+        let result = to_file(&path, |out| {
+            out.write_all(b"half")?;
+            Err(io::Error::other(ours))
+        });
+        assert_eq!(result.unwrap_err().to_string(), "the model is damaged");
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        to_file(&path, |out| out.write_all(b"whole")).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"whole");
+    }
 }
