@@ -4,6 +4,7 @@
 
 pub mod build;
 pub mod gguf;
+pub mod large;
 pub mod mutate;
 pub mod oracle;
 pub mod rng;
