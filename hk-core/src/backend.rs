@@ -11,6 +11,63 @@ use crate::{StorageType, blocks};
 /// The trait is object safe, and each call does many weights or rows, so that dispatch is
 /// paid once a chunk. An implementation that has no kernel of its own for a type hands the
 /// call to [`Portable`].
+///
+/// Threads share a matrix by rows: each takes a run of consecutive rows and the part of the
+/// output that belongs to it. Activation rows are made once and shared. How the parts of one
+/// are laid out, and what else a writer of kernels needs, stands in [`dot`].
+///
+/// ```
+/// use hk_core::{Activation, Backend, Error, Portable, StorageType, dot};
+///
+/// /// A kernel of its own for `f32` rows, and `Portable` for the rest.
+/// struct Own;
+///
+/// impl Backend for Own {
+///     fn name(&self) -> &'static str {
+///         "own"
+///     }
+///
+///     fn dequantize(
+///         &self,
+///         storage: StorageType,
+///         payload: &[u8],
+///         out: &mut [f32],
+///     ) -> Result<(), Error> {
+///         Portable.dequantize(storage, payload, out)
+///     }
+///
+///     fn dot_matrix(
+///         &self,
+///         storage: StorageType,
+///         rows: &[u8],
+///         activations: &[Activation<'_>],
+///         out: &mut [f32],
+///     ) -> Result<(), Error> {
+///         let row = dot::check_matrix(storage, rows, activations, out.len())?;
+///         if storage != StorageType::F32 || row == 0 {
+///             return Portable.dot_matrix(storage, rows, activations, out);
+///         }
+///         let out = out.chunks_exact_mut(activations.len());
+///         for (row, out) in rows.chunks_exact(row).zip(out) {
+///             let (weights, _) = row.as_chunks();
+///             let weights = weights.iter().map(|&w| f32::from_le_bytes(w));
+///             let weights: Vec<f32> = weights.collect();
+///             for (out, activation) in out.iter_mut().zip(activations) {
+///                 if let Activation::F32(x) = activation {
+///                     *out = dot::dot_f32(&weights, x);
+///                 }
+///             }
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// let rows = [1.0, 2.0, 3.0, 4.0].map(f32::to_le_bytes).concat();
+/// let mut out = [0.0; 2];
+/// Own.dot_rows(StorageType::F32, &rows, Activation::F32(&[10.0, 1.0]), &mut out)?;
+/// assert_eq!(out, [12.0, 34.0]);
+/// # Ok::<(), Error>(())
+/// ```
 pub trait Backend: Send + Sync {
     /// Short name as `HK_KERNELS` takes it: `portable`, `avx2`, `neon`, ...
     fn name(&self) -> &'static str;
@@ -46,7 +103,9 @@ pub trait Backend: Send + Sync {
     }
 
     /// Dot products of consecutive weight rows with one activation row:
-    /// `out[r] = rows[r] . activation`, for `out.len()` rows of `activation.len()` weights.
+    /// `out[r] = rows[r] . activation`, for `out.len()` rows of `activation.len()` weights:
+    /// [`dot_matrix`](Self::dot_matrix) with one activation, where the two gain nothing from
+    /// kernels of their own.
     ///
     /// # Errors
     /// [`NoDotProduct`](crate::ErrorKind::NoDotProduct) or
@@ -61,7 +120,9 @@ pub trait Backend: Send + Sync {
         rows: &[u8],
         activation: Activation<'_>,
         out: &mut [f32],
-    ) -> Result<(), Error>;
+    ) -> Result<(), Error> {
+        self.dot_matrix(storage, rows, &[activation], out)
+    }
 
     /// Dot products of consecutive weight rows with several activation rows of one length:
     /// `out[r * activations.len() + a] = rows[r] . activations[a]`, so that the rows of a
@@ -120,16 +181,6 @@ impl Backend for Portable {
         out: &mut [f32],
     ) -> Result<(), Error> {
         blocks::dequantize(storage, payload, out)
-    }
-
-    fn dot_rows(
-        &self,
-        storage: StorageType,
-        rows: &[u8],
-        activation: Activation<'_>,
-        out: &mut [f32],
-    ) -> Result<(), Error> {
-        dot::oracle::dot_rows(storage, rows, activation, out)
     }
 
     fn dot_matrix(

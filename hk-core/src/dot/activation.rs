@@ -391,3 +391,36 @@ where
     *bytes = rest;
     Some(values)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_different_lengths_make_no_row() {
+        let (q, d, sums) = ([[1; 32]; 2], [0.5; 2], [32; 2]);
+        let s = [16.0; 2];
+        let row = RowQ32::from_parts(&q, &d, &s, &sums).unwrap();
+        assert_eq!(Activation::Q32(row).len(), 64);
+        assert_eq!(row.blocks().map(|block| block.d + block.s).sum::<f32>(), 33.0);
+        assert!(RowQ32::from_parts(&q[..1], &d, &s, &sums).is_none());
+        assert!(RowQ32::from_parts(&q, &d[..1], &s, &sums).is_none());
+        assert!(RowQ32::from_parts(&q, &d, &s[..1], &sums).is_none());
+        assert!(RowQ32::from_parts(&q, &d, &s, &sums[..1]).is_none());
+
+        let (q, sums) = ([[1; 256]; 2], [[16; 16]; 2]);
+        let row = RowQ256::from_parts(&q, &d, &sums).unwrap();
+        assert_eq!(Activation::Q256(row).len(), 512);
+        assert!(RowQ256::from_parts(&q[..1], &d, &sums).is_none());
+        assert!(RowQ256::from_parts(&q, &d[..1], &sums).is_none());
+        assert!(RowQ256::from_parts(&q, &d, &sums[..1]).is_none());
+    }
+
+    #[test]
+    fn rows_go_between_threads() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Activation<'_>>();
+        shared::<PartsQ32<'_>>();
+        shared::<PartsQ256<'_>>();
+    }
+}

@@ -22,7 +22,7 @@ use crate::storage::StorageType;
 
 /// Checks the arguments of a dot product of `count` weight rows of type `storage`, stored
 /// one after another in `rows`, with `activation`: what every backend does before it trusts
-/// a length. Returns the bytes of one weight row.
+/// a length. Returns the bytes of one weight row, 0 where it has no weights.
 ///
 /// # Errors
 /// As [`Backend::dot_rows`](crate::Backend::dot_rows), but for types left out of this build.
@@ -53,7 +53,8 @@ pub fn check(
 }
 
 /// Checks the arguments of [`Backend::dot_matrix`](crate::Backend::dot_matrix), whose `out`
-/// takes `products`. Returns the bytes of one weight row.
+/// takes `products`. Returns the bytes of one weight row, 0 where it has no weights or where
+/// there are no activations.
 ///
 /// # Errors
 /// As [`Backend::dot_matrix`](crate::Backend::dot_matrix), but for types left out of this
