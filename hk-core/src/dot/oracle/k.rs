@@ -88,7 +88,8 @@ impl Dot256 for BlockQ5K {
 }
 
 impl Dot256 for BlockQ6K {
-    #[inline(always)]
+    // Apart from the sums, or the compiler does neither in vectors.
+    #[inline(never)]
     fn integers(&self) -> [i8; 256] {
         signed(self.codes(), 32)
     }

@@ -76,7 +76,11 @@ pub(super) fn multiply<const N: usize>(w: &[i8; N], q: &[i8; N]) -> i32 {
 /// Codes less their offset.
 #[inline(always)]
 pub(super) fn signed<const N: usize>(codes: [u8; N], offset: u8) -> [i8; N] {
-    codes.map(|code| code.wrapping_sub(offset) as i8)
+    let mut signed = [0; N];
+    for (to, code) in signed.iter_mut().zip(codes) {
+        *to = code.wrapping_sub(offset) as i8;
+    }
+    signed
 }
 
 /// Each value twice: scales of 32 weights for sub-blocks of 16.
