@@ -48,7 +48,9 @@ pub fn data_f32_bits(name: &str) -> Vec<u32> {
     data(name).chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
 }
 
-/// Bit patterns of floats.
+/// Bit patterns of floats, one for all NaNs: the bits of a NaN that arithmetic makes are left
+/// to the host (payloads.md, "Conventions").
 pub fn bits(values: &[f32]) -> Vec<u32> {
-    values.iter().map(|v| v.to_bits()).collect()
+    let bits = |value: &f32| if value.is_nan() { 0x7FC0_0000 } else { value.to_bits() };
+    values.iter().map(bits).collect()
 }
