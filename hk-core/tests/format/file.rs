@@ -112,3 +112,24 @@ fn what_has_no_decoder_is_named() {
         assert!(hk.tensor("t").unwrap().locate(0..1).is_err());
     }
 }
+
+#[test]
+fn an_outline_over_other_bytes_gives_nothing_out_of_bounds() {
+    let toc = Bytes::default().tensor("a", 0, &[4], [800, 16]).tensor("b", 0x31, &[4], [800, 16]);
+    let file = file((2, toc));
+    let outline = Hk::parse(&file).unwrap().outline();
+    let noise: Vec<u8> = (0..file.len()).map(|i| (i * 73 + 5) as u8).collect();
+    for other in
+        [&[][..], &file[..128], &file[..200], &file[..810], &noise, &[0; 816], &[0xFF; 816]]
+    {
+        let hk = outline.over(other);
+        assert!(hk.metadata().iter().count() == 0 && hk.appendix().next().is_none());
+        assert!(hk.tensors().count() <= 2);
+        for tensor in hk.tensors() {
+            assert!(tensor.data().len() <= other.len());
+            // An error or weights, whatever they are.
+            let _ = tensor.dequantize_range(&Portable, 0..0, &mut [], Residual::Add);
+            let _ = tensor.resolve().map(|resolved| resolved.data().len());
+        }
+    }
+}
