@@ -75,6 +75,7 @@ fn products_of_dimensions() {
     assert_eq!(count(&[]), Ok((1, 1)));
     assert_eq!(count(&[3, 5]), Ok((15, 5)));
     assert_eq!(count(&[u64::MAX, 0, u64::MAX]), Ok((0, u64::MAX)));
+    assert_eq!(count(&[u64::MAX, 2, 0]), Ok((0, 0)));
     assert_eq!(count(&[u64::MAX, 1]), Ok((u64::MAX, 1)));
     assert_eq!(count(&[1 << 32, (1 << 32) - 1]), Ok((((1 << 32) - 1) << 32, (1 << 32) - 1)));
     assert_eq!(count(&[1 << 32, 1 << 32]), Err(ErrorKind::ElementCount));
