@@ -1,2 +1,108 @@
-//! Placeholder.
-fn main() {}
+//! Portable decoding of every dense and block type, one thread, 65,536 weights:
+//! `cargo bench -p hk-tests --bench dequantize [-- FILTER]`.
+//!
+//! Criterion measures and keeps its history. A table at the end compares each type with
+//! `memset` of the same output in the same moments, which says more than seconds do on a
+//! machine that has other work: both take turns, and the fastest of each counts.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use criterion::{BenchmarkId, Criterion, Throughput};
+use hk_core::{Backend, Portable, StorageType};
+
+const WEIGHTS: usize = 65_536;
+
+fn main() {
+    let mut criterion = Criterion::default()
+        .warm_up_time(Duration::from_millis(100))
+        .measurement_time(Duration::from_millis(400))
+        .sample_size(20)
+        .without_plots()
+        .configure_from_args();
+    bench_all(&mut criterion);
+    criterion.final_summary();
+    // As a test (`--test`) each benchmark ran once, which is all that was asked.
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|a| a == "--bench") && !arguments.iter().any(|a| a == "--list") {
+        let filter = arguments.iter().find(|a| !a.starts_with('-'));
+        print_table(filter.map_or("", |f| f));
+    }
+}
+
+/// Dense types, then block types, in the order of their codes.
+fn types() -> impl Iterator<Item = StorageType> {
+    StorageType::all().filter(|storage| storage.geometry().is_some())
+}
+
+/// A payload of pseudorandom bytes (xorshift64), the same in every run.
+fn payload(storage: StorageType) -> Vec<u8> {
+    let len = storage.payload_len(&[WEIGHTS as u64]).unwrap() as usize;
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    std::iter::repeat_with(next).take(len).collect()
+}
+
+fn fill(out: &mut [f32]) {
+    black_box(&mut *out).fill(0.0);
+    black_box(out);
+}
+
+fn decode(storage: StorageType, payload: &[u8], out: &mut [f32]) {
+    Portable.dequantize(black_box(storage), black_box(payload), black_box(&mut *out)).unwrap();
+    black_box(out);
+}
+
+fn bench_all(criterion: &mut Criterion) {
+    let mut out = vec![0.0; WEIGHTS];
+    let mut group = criterion.benchmark_group("dequantize");
+    group.throughput(Throughput::Elements(WEIGHTS as u64));
+    group.bench_function("memset", |bencher| bencher.iter(|| fill(&mut out)));
+    for storage in types() {
+        let payload = payload(storage);
+        group.bench_function(BenchmarkId::from_parameter(storage), |bencher| {
+            bencher.iter(|| decode(storage, &payload, &mut out));
+        });
+    }
+    group.finish();
+}
+
+/// Shortest of many runs of `decode` and of `fill`, taking turns for `budget`.
+fn best(storage: StorageType, budget: Duration) -> (Duration, Duration) {
+    let payload = payload(storage);
+    let mut out = vec![0.0; WEIGHTS];
+    let mut shortest = (Duration::MAX, Duration::MAX);
+    let begin = Instant::now();
+    while begin.elapsed() < budget {
+        let start = Instant::now();
+        fill(&mut out);
+        let middle = Instant::now();
+        decode(storage, &payload, &mut out);
+        let end = Instant::now();
+        shortest = (shortest.0.min(end - middle), shortest.1.min(middle - start));
+    }
+    shortest
+}
+
+fn print_table(filter: &str) {
+    println!("\n{:<10} {:>12} {:>10} {:>14}", "type", "Gweights/s", "GB/s read", "ratio, memset");
+    let mut memset = Duration::MAX;
+    for storage in types().filter(|s| s.to_string().contains(filter)) {
+        let (decoding, filling) = best(storage, Duration::from_millis(250));
+        memset = memset.min(filling);
+        let nanos = decoding.as_nanos() as f64;
+        println!(
+            "{:<10} {:>12.2} {:>10.2} {:>14.3}",
+            storage.to_string(),
+            WEIGHTS as f64 / nanos,
+            payload(storage).len() as f64 / nanos,
+            filling.as_nanos() as f64 / nanos,
+        );
+    }
+    println!("memset: {:.2} Gf32/s", WEIGHTS as f64 / memset.as_nanos() as f64);
+}

@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-use super::unpack::{nibbles, scale_signed};
+use super::unpack::{UP, look_up, pairs};
 use super::{Block, Fp8E4M3};
 use crate::storage::StorageType;
 
@@ -22,17 +22,23 @@ pub struct BlockNvfp4 {
     pub(crate) qs: [[u8; 8]; 4],
 }
 
-/// Twice the value of each E2M1 code, as whole numbers: 0 1 2 3 4 6 8 12, then their
-/// negatives.
+/// Twice the value of each E2M1 code, as whole numbers.
+pub(crate) static DOUBLED: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
+/// [`DOUBLED`] for both codes of a byte.
+static PAIRS: [u16; 256] = pairs(&DOUBLED);
+
+/// What the codes stand for, doubled.
 #[inline(always)]
 pub(crate) fn doubled<const N: usize>(codes: [u8; N]) -> [i8; N] {
-    codes.map(|code| {
-        // Steps of 1 from code 0 on, 1 more from 4 on, 2 more from 6 on.
-        let u = code & 7;
-        let magnitude = u + u.saturating_sub(4) + 2 * u.saturating_sub(6);
-        let sign = -((code >> 3 & 1) as i8);
-        (magnitude as i8 ^ sign) - sign
-    })
+    codes.map(|code| DOUBLED[usize::from(code & 15)])
+}
+
+/// `scale * value` for the codes of `qs`. The scale can be too small to be divided by 2^24
+/// before.
+#[inline(always)]
+fn scale_values(scale: f32, qs: &[u8], out: &mut [f32]) {
+    look_up(&PAIRS, qs, |value| scale * (value * (1.0 / UP)), out);
 }
 
 impl BlockMxfp4 {
@@ -49,7 +55,7 @@ impl Block<32> for BlockMxfp4 {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 32]) {
-        scale_signed(self.scale(), &doubled(nibbles(&self.qs)), out);
+        scale_values(self.scale(), &self.qs, out);
     }
 }
 
@@ -81,7 +87,7 @@ impl Block<64> for BlockNvfp4 {
     fn decode(&self, out: &mut [f32; 64]) {
         let groups = out.as_chunks_mut::<16>().0.iter_mut();
         for ((out, qs), &d) in groups.zip(&self.qs).zip(&self.d) {
-            scale_signed(Self::scale(d), &doubled(Self::codes(qs)), out);
+            scale_values(Self::scale(d), qs, out);
         }
     }
 }

@@ -7,8 +7,8 @@
 
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-use super::codebooks::{IQ1, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, IQ4};
-use super::unpack::{nibbles, scale_signed};
+use super::codebooks::{IQ1, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, IQ4_PAIRS};
+use super::unpack::{UP, apart, fence, look_up};
 use super::{Block, F16};
 use crate::storage::StorageType;
 
@@ -69,7 +69,7 @@ pub struct BlockIq2S {
 #[repr(C)]
 pub struct BlockIq3Xxs {
     pub(crate) d: F16,
-    pub(crate) qs: [[[u8; 2]; 4]; 8],
+    pub(crate) qs: [[u8; 8]; 8],
     /// u32 a group of 32: four sign indexes and the scale.
     pub(crate) signs: [[u8; 4]; 8],
 }
@@ -79,7 +79,7 @@ pub struct BlockIq3Xxs {
 #[repr(C)]
 pub struct BlockIq3S {
     pub(crate) d: F16,
-    pub(crate) qs: [[[u8; 2]; 4]; 8],
+    pub(crate) qs: [[u8; 8]; 8],
     /// Ninth bits of the rows.
     pub(crate) qh: [u8; 8],
     pub(crate) signs: [[u8; 4]; 8],
@@ -104,35 +104,87 @@ pub struct BlockIq4Xs {
     pub(crate) qs: [[u8; 16]; 8],
 }
 
-/// The sign byte of a 7-bit index: bit 7 makes the number of ones even.
-#[inline(always)]
-fn even_signs(index: u32) -> u8 {
-    let index = (index & 127) as u8;
-    index | (index.count_ones() as u8 & 1) << 7
+/// 32 weights as `N` rows of `R` magnitudes, and their signs.
+pub(crate) struct Group<const N: usize, const R: usize> {
+    rows: [&'static [u8; R]; N],
+    /// Bit `k` negates weight `k` of the row.
+    signs: [u8; N],
 }
 
-/// The four sign bytes of a u32 of 7-bit indexes.
-#[inline(always)]
-fn sign_bytes(indexes: [u8; 4]) -> [u8; 4] {
-    let indexes = u32::from_le_bytes(indexes);
-    [0, 7, 14, 21].map(|shift| even_signs(indexes >> shift))
-}
+impl<const N: usize, const R: usize> Group<N, R> {
+    /// The signed integers that the scale multiplies, in the order of the weights.
+    #[inline(always)]
+    pub(crate) fn integers(&self) -> [i8; 32] {
+        let mut integers = [0; 32];
+        let rows = integers.as_chunks_mut::<R>().0.iter_mut();
+        for ((integers, row), signs) in rows.zip(self.rows).zip(self.signs) {
+            for ((q, &g), bit) in integers.iter_mut().zip(row).zip(BITS) {
+                *q = if u32::from(signs) & bit == 0 { g as i8 } else { -(g as i8) };
+            }
+        }
+        integers
+    }
 
-/// Negates `quants[k]` where bit `k` of `signs` is set, eight at a time.
-#[inline(always)]
-fn negate(quants: &mut [i8; 32], signs: [u8; 4]) {
-    for (quants, signs) in quants.as_chunks_mut::<8>().0.iter_mut().zip(signs) {
-        for (k, q) in quants.iter_mut().enumerate() {
-            let mask = -((signs >> k & 1) as i8);
-            *q = (*q ^ mask) - mask;
+    /// The first and the second 16 weights, each with its scale.
+    #[inline(always)]
+    fn scale(&self, [first, second]: [f32; 2], out: &mut [f32; 32]) {
+        // Not known to the compiler, which would shift each bit to the top by a multiplication.
+        let bits = apart(&BITS);
+        let rows = self.rows.iter().zip(self.signs).enumerate();
+        for (out, (i, (row, signs))) in out.as_chunks_mut().0.iter_mut().zip(rows) {
+            let scale = if i < N / 2 { first } else { second };
+            scale_row(scale, row, signs, bits, out);
         }
     }
 }
 
+/// The bits of a sign byte, lowest first.
+static BITS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+
+/// `scale * g` for each magnitude of a row, negated where its bit of `signs` is set.
+#[inline(always)]
+fn scale_row<const R: usize>(
+    scale: f32,
+    row: &[u8; R],
+    signs: u8,
+    bits: &[u32; 8],
+    out: &mut [f32; R],
+) {
+    fence();
+    for ((w, &g), &bit) in out.iter_mut().zip(row).zip(bits) {
+        let sign = if u32::from(signs) & bit == bit { 1 << 31 } else { 0 };
+        *w = f32::from_bits((scale * f32::from(g)).to_bits() ^ sign);
+    }
+}
+
+/// The sign bytes of four 7-bit indexes, one a byte: bit 7 makes the number of ones even.
+#[inline(always)]
+fn even_signs(indexes: [u8; 4]) -> [u8; 4] {
+    let indexes = u32::from_le_bytes(indexes);
+    // Bit 0 of each byte becomes the parity of the byte.
+    let parity = indexes ^ indexes >> 4;
+    let parity = parity ^ parity >> 2;
+    let parity = (parity ^ parity >> 1) & 0x0101_0101;
+    (indexes | parity << 7).to_le_bytes()
+}
+
+/// The sign bytes of a u32 of four 7-bit indexes.
+#[inline(always)]
+fn packed_signs(indexes: [u8; 4]) -> [u8; 4] {
+    let indexes = u32::from_le_bytes(indexes);
+    even_signs([0, 7, 14, 21].map(|shift| (indexes >> shift & 127) as u8))
+}
+
+/// The nibbles of four bytes, lowest first.
+#[inline(always)]
+fn in_nibbles([a, b, c, d]: [u8; 4]) -> [u8; 8] {
+    [a & 15, a >> 4, b & 15, b >> 4, c & 15, c >> 4, d & 15, d >> 4]
+}
+
 /// The scale of a group as most I-quants have it: `(d * (0.5 + s)) * factor`.
 #[inline(always)]
-fn half_scale(d: f32, s: u32, factor: f32) -> f32 {
-    (d * (0.5 + s as f32)) * factor
+fn half_scale(d: f32, s: u8, factor: f32) -> f32 {
+    (d * (0.5 + f32::from(s))) * factor
 }
 
 impl BlockIq1S {
@@ -158,7 +210,7 @@ impl Block<256> for BlockIq1S {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 256]) {
-        let d = self.d.to_f32();
+        let d = self.d.widened();
         let groups = out.as_chunks_mut::<32>().0.iter_mut();
         for ((out, &qs), &qh) in groups.zip(&self.qs).zip(&self.qh) {
             let qh = u16::from_le_bytes(qh);
@@ -203,7 +255,7 @@ impl Block<256> for BlockIq1M {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 256]) {
-        let d = self.d().to_f32();
+        let d = self.d().widened();
         let sub_scales = self.sub_scales();
         let groups = out.as_chunks_mut::<32>().0.iter_mut().zip(sub_scales.as_chunks::<2>().0);
         for (((out, scales), qs), &qh) in groups.zip(&self.qs).zip(&self.qh) {
@@ -218,15 +270,17 @@ impl Block<256> for BlockIq1M {
 }
 
 impl BlockIq2Xxs {
-    /// The signed values of a group of 32, and its 4-bit scale.
+    /// The weights of a group of 32.
     #[inline(always)]
-    pub(crate) fn group(&[rows, signs]: &[[u8; 4]; 2]) -> ([i8; 32], u32) {
-        let mut quants = [0; 32];
-        for (quants, row) in quants.as_chunks_mut::<8>().0.iter_mut().zip(rows) {
-            *quants = IQ2_XXS[usize::from(row)].map(|g| g as i8);
-        }
-        negate(&mut quants, sign_bytes(signs));
-        (quants, u32::from_le_bytes(signs) >> 28)
+    pub(crate) fn group(&[rows, signs]: &[[u8; 4]; 2]) -> Group<4, 8> {
+        let rows = rows.map(|row| &IQ2_XXS[usize::from(row)]);
+        Group { rows, signs: packed_signs(signs) }
+    }
+
+    /// The 4-bit scale of a group of 32.
+    #[inline(always)]
+    pub(crate) fn sub_scale([_, signs]: &[[u8; 4]; 2]) -> u8 {
+        signs[3] >> 4
     }
 }
 
@@ -235,34 +289,26 @@ impl Block<256> for BlockIq2Xxs {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 256]) {
-        let d = self.d.to_f32();
-        for (out, group) in out.as_chunks_mut::<32>().0.iter_mut().zip(&self.qs) {
-            let (quants, s) = Self::group(group);
-            scale_signed(half_scale(d, s, 0.25), &quants, out);
+        let d = self.d.widened();
+        for (out, qs) in out.as_chunks_mut().0.iter_mut().zip(&self.qs) {
+            Self::group(qs).scale([half_scale(d, Self::sub_scale(qs), 0.25); 2], out);
         }
     }
+}
+
+/// The scales of the two halves of a group of 32, one a nibble.
+#[inline(always)]
+fn half_scales(d: f32, scales: u8) -> [f32; 2] {
+    [scales & 15, scales >> 4].map(|s| half_scale(d, s, 0.25))
 }
 
 impl BlockIq2Xs {
-    /// The signed values of a group of 32.
+    /// The weights of a group of 32.
     #[inline(always)]
-    pub(crate) fn group(qs: &[[u8; 2]; 4]) -> [i8; 32] {
+    pub(crate) fn group(qs: &[[u8; 2]; 4]) -> Group<4, 8> {
         let qs = qs.map(u16::from_le_bytes);
-        let mut quants = [0; 32];
-        for (quants, q) in quants.as_chunks_mut::<8>().0.iter_mut().zip(qs) {
-            *quants = IQ2_XS[usize::from(q & 511)].map(|g| g as i8);
-        }
-        negate(&mut quants, qs.map(|q| even_signs(u32::from(q >> 9))));
-        quants
-    }
-}
-
-/// The two halves of a group of 32, each with a 4-bit scale.
-#[inline(always)]
-fn scale_halves(d: f32, scales: u8, quants: &[i8; 32], out: &mut [f32; 32]) {
-    let halves = quants.as_chunks::<16>().0.iter().zip(out.as_chunks_mut::<16>().0);
-    for ((quants, out), s) in halves.zip([scales & 15, scales >> 4]) {
-        scale_signed(half_scale(d, u32::from(s), 0.25), quants, out);
+        let rows = qs.map(|q| &IQ2_XS[usize::from(q & 511)]);
+        Group { rows, signs: even_signs(qs.map(|q| (q >> 9) as u8)) }
     }
 }
 
@@ -271,26 +317,24 @@ impl Block<256> for BlockIq2Xs {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 256]) {
-        let d = self.d.to_f32();
-        let groups = out.as_chunks_mut::<32>().0.iter_mut();
-        for ((out, qs), &scales) in groups.zip(&self.qs).zip(&self.scales) {
-            scale_halves(d, scales, &Self::group(qs), out);
+        let d = self.d.widened();
+        let groups = out.as_chunks_mut().0.iter_mut().zip(&self.qs);
+        for ((out, qs), &scales) in groups.zip(&self.scales) {
+            Self::group(qs).scale(half_scales(d, scales), out);
         }
     }
 }
 
 impl BlockIq2S {
-    /// The signed values of a group of 32.
+    /// The weights of group `ib` of 32, for each.
     #[inline(always)]
-    pub(crate) fn group(qs: [u8; 4], qh: u8, signs: [u8; 4]) -> [i8; 32] {
-        let mut quants = [0; 32];
-        let eights = quants.as_chunks_mut::<8>().0.iter_mut().zip(qs);
-        for ((quants, q), shift) in eights.zip([0, 2, 4, 6]) {
-            let row = usize::from(q) | usize::from(qh >> shift & 3) << 8;
-            *quants = IQ2_S[row].map(|g| g as i8);
-        }
-        negate(&mut quants, signs);
-        quants
+    pub(crate) fn groups(&self) -> impl Iterator<Item = Group<4, 8>> {
+        let groups = self.qs.iter().zip(&self.qh).zip(&self.signs);
+        groups.map(|((&[a, b, c, d], &qh), &signs)| {
+            let rows = [(a, qh), (b, qh >> 2), (c, qh >> 4), (d, qh >> 6)]
+                .map(|(q, high)| &IQ2_S[usize::from(q) | usize::from(high & 3) << 8]);
+            Group { rows, signs }
+        })
     }
 }
 
@@ -299,24 +343,20 @@ impl Block<256> for BlockIq2S {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 256]) {
-        let d = self.d.to_f32();
-        let groups = out.as_chunks_mut::<32>().0.iter_mut().zip(&self.qs).zip(&self.signs);
-        for (((out, &qs), &signs), (&qh, &scales)) in groups.zip(self.qh.iter().zip(&self.scales)) {
-            scale_halves(d, scales, &Self::group(qs, qh, signs), out);
+        let d = self.d.widened();
+        let groups = out.as_chunks_mut().0.iter_mut().zip(self.groups());
+        for ((out, group), &scales) in groups.zip(&self.scales) {
+            group.scale(half_scales(d, scales), out);
         }
     }
 }
 
 impl BlockIq3Xxs {
-    /// The signed values of a group of 32.
+    /// The weights of a group of 32.
     #[inline(always)]
-    pub(crate) fn group(qs: &[[u8; 2]; 4], signs: [u8; 4]) -> [i8; 32] {
-        let mut quants = [0; 32];
-        for (quants, &row) in quants.as_chunks_mut::<4>().0.iter_mut().zip(qs.as_flattened()) {
-            *quants = IQ3_XXS[usize::from(row)].map(|g| g as i8);
-        }
-        negate(&mut quants, sign_bytes(signs));
-        quants
+    pub(crate) fn group(qs: &[u8; 8], signs: [u8; 4]) -> Group<8, 4> {
+        let rows = qs.map(|row| &IQ3_XXS[usize::from(row)]);
+        Group { rows, signs: in_nibbles(packed_signs(signs)) }
     }
 }
 
@@ -325,34 +365,34 @@ impl Block<256> for BlockIq3Xxs {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 256]) {
-        let d = self.d.to_f32();
-        let groups = out.as_chunks_mut::<32>().0.iter_mut();
-        for ((out, qs), &signs) in groups.zip(&self.qs).zip(&self.signs) {
-            let db = half_scale(d, u32::from_le_bytes(signs) >> 28, 0.5);
-            scale_signed(db, &Self::group(qs, signs), out);
+        let d = self.d.widened();
+        let groups = out.as_chunks_mut().0.iter_mut().zip(&self.qs);
+        for ((out, qs), &signs) in groups.zip(&self.signs) {
+            Self::group(qs, signs).scale([half_scale(d, signs[3] >> 4, 0.5); 2], out);
         }
     }
 }
 
 impl BlockIq3S {
-    /// The signed values of a group of 32.
+    /// The weights of each group of 32.
     #[inline(always)]
-    pub(crate) fn group(qs: &[[u8; 2]; 4], qh: u8, signs: [u8; 4]) -> [i8; 32] {
-        let mut quants = [0; 32];
-        let fours = quants.as_chunks_mut::<4>().0.iter_mut().zip(qs.as_flattened());
-        for (j, (quants, &q)) in fours.enumerate() {
-            let row = usize::from(q) | usize::from(qh >> j & 1) << 8;
-            *quants = IQ3_S[row].map(|g| g as i8);
-        }
-        negate(&mut quants, signs);
-        quants
+    pub(crate) fn groups(&self) -> impl Iterator<Item = Group<8, 4>> {
+        let groups = self.qs.iter().zip(&self.qh).zip(&self.signs);
+        groups.map(|((qs, &qh), &signs)| {
+            let mut bit = 0;
+            let rows = qs.map(|q| {
+                let high = qh >> bit & 1;
+                bit += 1;
+                &IQ3_S[usize::from(q) | usize::from(high) << 8]
+            });
+            Group { rows, signs: in_nibbles(signs) }
+        })
     }
 
     /// The eight 4-bit scales.
     #[inline(always)]
     pub(crate) fn sub_scales(&self) -> [u8; 8] {
-        let [a, b, c, d] = self.scales;
-        [a & 15, a >> 4, b & 15, b >> 4, c & 15, c >> 4, d & 15, d >> 4]
+        in_nibbles(self.scales)
     }
 }
 
@@ -361,20 +401,19 @@ impl Block<256> for BlockIq3S {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 256]) {
-        let d = self.d.to_f32();
-        let groups = out.as_chunks_mut::<32>().0.iter_mut().zip(&self.qs).zip(&self.signs);
-        for (((out, qs), &signs), (&qh, s)) in groups.zip(self.qh.iter().zip(self.sub_scales())) {
-            scale_signed(d * f32::from(1 + 2 * s), &Self::group(qs, qh, signs), out);
+        let d = self.d.widened();
+        let groups = out.as_chunks_mut().0.iter_mut().zip(self.groups());
+        for ((out, group), s) in groups.zip(self.sub_scales()) {
+            group.scale([d * f32::from(1 + 2 * s); 2], out);
         }
     }
 }
 
-/// `d * K[q]` for 32 weights.
+/// `d * K[q]` for 32 weights, `d` an f16 or one times a whole number. 2^24 goes into the one
+/// factor and out of the other exactly, since no f16 is smaller than 2^-24.
 #[inline(always)]
 fn scale_uneven(d: f32, qs: &[u8; 16], out: &mut [f32; 32]) {
-    for (w, code) in out.iter_mut().zip(nibbles(qs)) {
-        *w = d * f32::from(IQ4[usize::from(code & 15)]);
-    }
+    look_up(&IQ4_PAIRS, qs, |value| (d * (1.0 / UP)) * value, out);
 }
 
 impl Block<32> for BlockIq4Nl {
@@ -382,7 +421,7 @@ impl Block<32> for BlockIq4Nl {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 32]) {
-        scale_uneven(self.d.to_f32(), &self.qs, out);
+        scale_uneven(self.d.widened(), &self.qs, out);
     }
 }
 
@@ -391,8 +430,7 @@ impl BlockIq4Xs {
     #[inline(always)]
     pub(crate) fn sub_scales(&self) -> [u8; 8] {
         let high = u16::from_le_bytes(self.scales_h);
-        let [a, b, c, d] = self.scales_l;
-        let mut scales = [a & 15, a >> 4, b & 15, b >> 4, c & 15, c >> 4, d & 15, d >> 4];
+        let mut scales = in_nibbles(self.scales_l);
         for (j, scale) in scales.iter_mut().enumerate() {
             *scale |= ((high >> (2 * j) & 3) << 4) as u8;
         }
@@ -405,7 +443,7 @@ impl Block<256> for BlockIq4Xs {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 256]) {
-        let d = self.d.to_f32();
+        let d = self.d.widened();
         let groups = out.as_chunks_mut::<32>().0.iter_mut();
         for ((out, qs), s) in groups.zip(&self.qs).zip(self.sub_scales()) {
             scale_uneven(d * (f32::from(s) - 32.0), qs, out);

@@ -3,7 +3,9 @@
 
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-use super::unpack::{scale, scale_add, scale_signed, two_bits};
+use super::unpack::{
+    apart, quarters, scale, scale_less, scale_signed, split_nibbles, split_quarters, two_bits,
+};
 use super::{Block, F16};
 use crate::storage::StorageType;
 
@@ -83,13 +85,23 @@ impl Block<256> for BlockQ2K {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 256]) {
-        let (d, dmin) = (self.d.to_f32(), self.dmin.to_f32());
-        let codes = self.codes();
-        let sub_blocks = codes.as_chunks::<16>().0.iter().zip(out.as_chunks_mut::<16>().0);
-        for ((codes, out), sc) in sub_blocks.zip(&self.scales) {
-            // Adding the negated product is the same as subtracting the product.
-            let m = -(dmin * f32::from(sc >> 4));
-            scale_add(d * f32::from(sc & 15), m, codes, out);
+        let (d, dmin) = (self.d.widened(), self.dmin.widened());
+        let halves = out.as_chunks_mut::<128>().0.iter_mut().zip(&self.qs);
+        for ((out, qs), scales) in halves.zip(self.scales.as_chunks::<8>().0) {
+            // Sub-blocks are 16 weights: the first halves of the four rows, then the second.
+            let [s0, s1, s2, s3, s4, s5, s6, s7] = *scales;
+            let (first, second) = qs.split_at(16);
+            let rows = quarters(out).map(|row| row.split_at_mut_checked(16).unwrap_or_default());
+            let [(a0, b0), (a1, b1), (a2, b2), (a3, b3)] = rows;
+            for (qs, scales, out) in [
+                (first, [s0, s2, s4, s6], [a0, a1, a2, a3]),
+                (second, [s1, s3, s5, s7], [b0, b1, b2, b3]),
+            ] {
+                let [s0, s1, s2, s3] = scales;
+                let terms = [(s0, 1.0), (s1, 4.0), (s2, 16.0), (s3, 64.0)]
+                    .map(|(s, power)| (d / power * f32::from(s & 15), dmin * f32::from(s >> 4)));
+                split_quarters(qs, 0, terms, |code, (d, m)| (d * code as i32 as f32) - m, out);
+            }
         }
     }
 }
@@ -132,11 +144,11 @@ impl Block<256> for BlockQ3K {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 256]) {
-        let d = self.d.to_f32();
-        let codes = self.codes();
+        let d = self.d.widened();
+        let codes = apart(self.codes());
         let sub_blocks = codes.as_chunks::<16>().0.iter().zip(out.as_chunks_mut::<16>().0);
         for ((codes, out), sc) in sub_blocks.zip(self.sub_scales()) {
-            scale(d * (f32::from(sc) - 32.0), codes, 4, out);
+            scale(d * (f32::from(sc) - 32.0), codes, 4.0, out);
         }
     }
 }
@@ -155,22 +167,6 @@ pub(crate) fn scales_and_minimums(packed: &[u8; 12]) -> ([u8; 8], [u8; 8]) {
     let scales = u64::from(s & SIX) | u64::from(h & FOUR | s >> 2 & TOP) << 32;
     let minimums = u64::from(m & SIX) | u64::from(h >> 4 & FOUR | m >> 2 & TOP) << 32;
     (scales.to_le_bytes(), minimums.to_le_bytes())
-}
-
-/// `(d * sc) * code - (dmin * mn)` by sub-blocks of 32.
-#[inline(always)]
-fn scale_sub_blocks(
-    (d, dmin): (F16, F16),
-    packed: &[u8; 12],
-    codes: &[u8; 256],
-    out: &mut [f32; 256],
-) {
-    let (d, dmin) = (d.to_f32(), dmin.to_f32());
-    let (scales, minimums) = scales_and_minimums(packed);
-    let sub_blocks = codes.as_chunks::<32>().0.iter().zip(out.as_chunks_mut::<32>().0);
-    for ((codes, out), (sc, mn)) in sub_blocks.zip(scales.into_iter().zip(minimums)) {
-        scale_add(d * f32::from(sc), -(dmin * f32::from(mn)), codes, out);
-    }
 }
 
 /// The 4-bit codes of `qs`: of each 32 bytes the low nibbles, then the high ones.
@@ -200,7 +196,15 @@ impl Block<256> for BlockQ4K {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 256]) {
-        scale_sub_blocks((self.d, self.dmin), &self.scales, &self.codes(), out);
+        let (d, dmin) = (self.d.widened(), self.dmin.widened());
+        let (scales, minimums) = scales_and_minimums(&self.scales);
+        let sub_blocks = scales.as_chunks::<2>().0.iter().zip(minimums.as_chunks::<2>().0);
+        let rows = out.as_chunks_mut::<64>().0.iter_mut().zip(&self.qs);
+        for ((out, qs), (&[s0, s1], &[m0, m1])) in rows.zip(sub_blocks) {
+            let terms = [(d, s0, m0), (d / 16.0, s1, m1)]
+                .map(|(d, sc, mn)| (d * f32::from(sc), dmin * f32::from(mn)));
+            split_nibbles(qs, 0, terms, |code, (d, m)| (d * code as i32 as f32) - m, out);
+        }
     }
 }
 
@@ -223,7 +227,13 @@ impl Block<256> for BlockQ5K {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 256]) {
-        scale_sub_blocks((self.d, self.dmin), &self.scales, &self.codes(), out);
+        let (d, dmin) = (self.d.widened(), self.dmin.widened());
+        let codes = apart(self.codes());
+        let (scales, minimums) = scales_and_minimums(&self.scales);
+        let sub_blocks = out.as_chunks_mut::<32>().0.iter_mut().zip(codes.as_chunks::<32>().0);
+        for ((out, codes), (sc, mn)) in sub_blocks.zip(scales.into_iter().zip(minimums)) {
+            scale_less(d * f32::from(sc), dmin * f32::from(mn), codes, out);
+        }
     }
 }
 
@@ -254,11 +264,11 @@ impl Block<256> for BlockQ6K {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 256]) {
-        let d = self.d.to_f32();
-        let codes = self.codes();
+        let d = self.d.widened();
+        let codes = apart(self.codes());
         let sub_blocks = codes.as_chunks::<16>().0.iter().zip(out.as_chunks_mut::<16>().0);
         for ((codes, out), &sc) in sub_blocks.zip(&self.scales) {
-            scale(d * f32::from(sc), codes, 32, out);
+            scale(d * f32::from(sc), codes, 32.0, out);
         }
     }
 }
@@ -268,6 +278,10 @@ impl Block<256> for BlockQ8K {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 256]) {
-        scale_signed(f32::from_le_bytes(self.d), &self.qs, out);
+        let d = f32::from_le_bytes(self.d);
+        let rows = out.as_chunks_mut::<64>().0.iter_mut().zip(self.qs.as_chunks::<64>().0);
+        for (out, qs) in rows {
+            scale_signed(d, qs, out);
+        }
     }
 }

@@ -2,7 +2,9 @@
 
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-use super::unpack::{nibbles, scale, scale_add, scale_signed};
+use super::unpack::{
+    RAISE, RAISED, apart, masks, nibbles, scale, scale_less, scale_signed, split_nibbles,
+};
 use super::{Block, F16};
 use crate::storage::StorageType;
 
@@ -65,10 +67,9 @@ pub struct BlockQ8_1 {
 /// The 5-bit codes of a block: nibbles, and bit `i` of `qh` for weight `i`.
 #[inline(always)]
 pub(crate) fn five_bits(qh: [u8; 4], qs: &[u8; 16]) -> [u8; 32] {
-    let qh = u32::from_le_bytes(qh);
     let mut codes = nibbles(qs);
-    for (i, code) in codes.iter_mut().enumerate() {
-        *code |= ((qh >> i & 1) << 4) as u8;
+    for (code, mask) in codes.iter_mut().zip(masks(qh)) {
+        *code |= mask & 16;
     }
     codes
 }
@@ -78,7 +79,10 @@ impl Block<32> for BlockQ4_0 {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 32]) {
-        scale(self.d.to_f32(), &nibbles(&self.qs), 8, out);
+        let d = self.d.widened();
+        let terms = [(d, RAISE + 8.0), (d / 16.0, RAISE + 8.0 * 16.0)];
+        let weight = |bits, (d, offset)| d * (f32::from_bits(bits) - offset);
+        split_nibbles(&self.qs, RAISED, terms, weight, out);
     }
 }
 
@@ -87,7 +91,8 @@ impl Block<32> for BlockQ4_1 {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 32]) {
-        scale_add(self.d.to_f32(), self.m.to_f32(), &nibbles(&self.qs), out);
+        let (d, m) = (self.d.widened(), self.m.widened());
+        split_nibbles(&self.qs, 0, [d, d / 16.0], |code, d| (d * code as i32 as f32) + m, out);
     }
 }
 
@@ -96,7 +101,7 @@ impl Block<32> for BlockQ5_0 {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 32]) {
-        scale(self.d.to_f32(), &five_bits(self.qh, &self.qs), 16, out);
+        scale(self.d.widened(), &apart(five_bits(self.qh, &self.qs)), 16.0, out);
     }
 }
 
@@ -105,7 +110,9 @@ impl Block<32> for BlockQ5_1 {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 32]) {
-        scale_add(self.d.to_f32(), self.m.to_f32(), &five_bits(self.qh, &self.qs), out);
+        // Subtracting the negated minimum is adding it.
+        let (d, m) = (self.d.widened(), -self.m.widened());
+        scale_less(d, m, &apart(five_bits(self.qh, &self.qs)), out);
     }
 }
 
@@ -114,7 +121,7 @@ impl Block<32> for BlockQ8_0 {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 32]) {
-        scale_signed(self.d.to_f32(), &self.qs, out);
+        scale_signed(self.d.widened(), &self.qs, out);
     }
 }
 
@@ -123,6 +130,6 @@ impl Block<32> for BlockQ8_1 {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 32]) {
-        scale_signed(self.d.to_f32(), &self.qs, out);
+        scale_signed(self.d.widened(), &self.qs, out);
     }
 }

@@ -49,6 +49,22 @@ pub trait Block<const N: usize>: FromBytes + Immutable + KnownLayout + Unaligned
 
     /// Decodes all weights, each f32 operation rounded once, in the order of blocks.md.
     fn decode(&self, out: &mut [f32; N]);
+
+    /// Decodes consecutive blocks, as many as both slices have.
+    #[inline(always)]
+    fn decode_all(blocks: &[Self], out: &mut [[f32; N]])
+    where
+        Self: Sized,
+    {
+        for (block, weights) in blocks.iter().zip(out) {
+            // A call costs five percent of a small block, nothing of a large one.
+            if N < 256 {
+                block.decode(weights);
+            } else {
+                decode(block, weights);
+            }
+        }
+    }
 }
 
 /// Decodes the first `out.len()` weights of `payload`, consecutive blocks of one known
@@ -69,7 +85,7 @@ pub trait Block<const N: usize>: FromBytes + Immutable + KnownLayout + Unaligned
 /// dequantize_blocks::<blocks::F16, _>(&[0x00, 0x38, 0x00, 0xC0], &mut weights).unwrap();
 /// assert_eq!(weights, [0.5, -2.0]);
 /// ```
-#[inline]
+#[inline(always)]
 pub fn dequantize_blocks<B: Block<N>, const N: usize>(
     payload: &[u8],
     out: &mut [f32],
@@ -79,17 +95,22 @@ pub fn dequantize_blocks<B: Block<N>, const N: usize>(
         return Err(too_short(needed as u64 * size_of::<B>() as u64, payload));
     };
     let (whole, last) = out.as_chunks_mut::<N>();
-    for (block, weights) in blocks.iter().zip(whole) {
-        block.decode(weights);
-    }
+    B::decode_all(blocks, whole);
     if let (false, Some(block)) = (last.is_empty(), blocks.last()) {
         let mut weights = [0.0; N];
-        block.decode(&mut weights);
+        decode(block, &mut weights);
         for (to, from) in last.iter_mut().zip(weights) {
             *to = from;
         }
     }
     Ok(())
+}
+
+/// [`Block::decode`], not inlined: its code is there once, and loops over blocks are not
+/// vectorized across blocks, which takes more shuffling than it gains.
+#[inline(never)]
+fn decode<B: Block<N>, const N: usize>(block: &B, weights: &mut [f32; N]) {
+    block.decode(weights);
 }
 
 /// The error for a payload of fewer than `needed` bytes.
@@ -106,67 +127,74 @@ pub(crate) fn dequantize(
     out: &mut [f32],
 ) -> Result<(), Error> {
     match storage {
-        StorageType::F32 => dequantize_blocks::<F32, _>(payload, out),
-        StorageType::F16 => dequantize_blocks::<F16, _>(payload, out),
-        StorageType::BF16 => dequantize_blocks::<Bf16, _>(payload, out),
-        StorageType::FP8_E4M3 => dequantize_blocks::<Fp8E4M3, _>(payload, out),
-        StorageType::FP8_E5M2 => dequantize_blocks::<Fp8E5M2, _>(payload, out),
-        StorageType::INT8 => dequantize_blocks::<Int8, _>(payload, out),
-        StorageType::INT16 => dequantize_blocks::<Int16, _>(payload, out),
-        StorageType::INT32 => dequantize_blocks::<Int32, _>(payload, out),
-        StorageType::INT64 => dequantize_blocks::<Int64, _>(payload, out),
-        StorageType::UINT8 => dequantize_blocks::<Uint8, _>(payload, out),
-        StorageType::UINT16 => dequantize_blocks::<Uint16, _>(payload, out),
-        StorageType::UINT32 => dequantize_blocks::<Uint32, _>(payload, out),
-        StorageType::UINT64 => dequantize_blocks::<Uint64, _>(payload, out),
-        StorageType::BOOL => dequantize_blocks::<Bool, _>(payload, out),
-        StorageType::F64 => dequantize_blocks::<F64, _>(payload, out),
-        StorageType::Q4_0 => dequantize_blocks::<BlockQ4_0, _>(payload, out),
-        StorageType::Q4_1 => dequantize_blocks::<BlockQ4_1, _>(payload, out),
-        StorageType::Q5_0 => dequantize_blocks::<BlockQ5_0, _>(payload, out),
-        StorageType::Q5_1 => dequantize_blocks::<BlockQ5_1, _>(payload, out),
-        StorageType::Q8_0 => dequantize_blocks::<BlockQ8_0, _>(payload, out),
-        StorageType::Q8_1 => dequantize_blocks::<BlockQ8_1, _>(payload, out),
+        StorageType::F32 => whole::<F32, _>(payload, out),
+        StorageType::F16 => whole::<F16, _>(payload, out),
+        StorageType::BF16 => whole::<Bf16, _>(payload, out),
+        StorageType::FP8_E4M3 => whole::<Fp8E4M3, _>(payload, out),
+        StorageType::FP8_E5M2 => whole::<Fp8E5M2, _>(payload, out),
+        StorageType::INT8 => whole::<Int8, _>(payload, out),
+        StorageType::INT16 => whole::<Int16, _>(payload, out),
+        StorageType::INT32 => whole::<Int32, _>(payload, out),
+        StorageType::INT64 => whole::<Int64, _>(payload, out),
+        StorageType::UINT8 => whole::<Uint8, _>(payload, out),
+        StorageType::UINT16 => whole::<Uint16, _>(payload, out),
+        StorageType::UINT32 => whole::<Uint32, _>(payload, out),
+        StorageType::UINT64 => whole::<Uint64, _>(payload, out),
+        StorageType::BOOL => whole::<Bool, _>(payload, out),
+        StorageType::F64 => whole::<F64, _>(payload, out),
+        StorageType::Q4_0 => whole::<BlockQ4_0, _>(payload, out),
+        StorageType::Q4_1 => whole::<BlockQ4_1, _>(payload, out),
+        StorageType::Q5_0 => whole::<BlockQ5_0, _>(payload, out),
+        StorageType::Q5_1 => whole::<BlockQ5_1, _>(payload, out),
+        StorageType::Q8_0 => whole::<BlockQ8_0, _>(payload, out),
+        StorageType::Q8_1 => whole::<BlockQ8_1, _>(payload, out),
         #[cfg(feature = "k-quants")]
-        StorageType::Q2_K => dequantize_blocks::<BlockQ2K, _>(payload, out),
+        StorageType::Q2_K => whole::<BlockQ2K, _>(payload, out),
         #[cfg(feature = "k-quants")]
-        StorageType::Q3_K => dequantize_blocks::<BlockQ3K, _>(payload, out),
+        StorageType::Q3_K => whole::<BlockQ3K, _>(payload, out),
         #[cfg(feature = "k-quants")]
-        StorageType::Q4_K => dequantize_blocks::<BlockQ4K, _>(payload, out),
+        StorageType::Q4_K => whole::<BlockQ4K, _>(payload, out),
         #[cfg(feature = "k-quants")]
-        StorageType::Q5_K => dequantize_blocks::<BlockQ5K, _>(payload, out),
+        StorageType::Q5_K => whole::<BlockQ5K, _>(payload, out),
         #[cfg(feature = "k-quants")]
-        StorageType::Q6_K => dequantize_blocks::<BlockQ6K, _>(payload, out),
+        StorageType::Q6_K => whole::<BlockQ6K, _>(payload, out),
         #[cfg(feature = "k-quants")]
-        StorageType::Q8_K => dequantize_blocks::<BlockQ8K, _>(payload, out),
+        StorageType::Q8_K => whole::<BlockQ8K, _>(payload, out),
         #[cfg(feature = "i-quants")]
-        StorageType::IQ1_S => dequantize_blocks::<BlockIq1S, _>(payload, out),
+        StorageType::IQ1_S => whole::<BlockIq1S, _>(payload, out),
         #[cfg(feature = "i-quants")]
-        StorageType::IQ1_M => dequantize_blocks::<BlockIq1M, _>(payload, out),
+        StorageType::IQ1_M => whole::<BlockIq1M, _>(payload, out),
         #[cfg(feature = "i-quants")]
-        StorageType::IQ2_XXS => dequantize_blocks::<BlockIq2Xxs, _>(payload, out),
+        StorageType::IQ2_XXS => whole::<BlockIq2Xxs, _>(payload, out),
         #[cfg(feature = "i-quants")]
-        StorageType::IQ2_XS => dequantize_blocks::<BlockIq2Xs, _>(payload, out),
+        StorageType::IQ2_XS => whole::<BlockIq2Xs, _>(payload, out),
         #[cfg(feature = "i-quants")]
-        StorageType::IQ2_S => dequantize_blocks::<BlockIq2S, _>(payload, out),
+        StorageType::IQ2_S => whole::<BlockIq2S, _>(payload, out),
         #[cfg(feature = "i-quants")]
-        StorageType::IQ3_XXS => dequantize_blocks::<BlockIq3Xxs, _>(payload, out),
+        StorageType::IQ3_XXS => whole::<BlockIq3Xxs, _>(payload, out),
         #[cfg(feature = "i-quants")]
-        StorageType::IQ3_S => dequantize_blocks::<BlockIq3S, _>(payload, out),
+        StorageType::IQ3_S => whole::<BlockIq3S, _>(payload, out),
         #[cfg(feature = "i-quants")]
-        StorageType::IQ4_NL => dequantize_blocks::<BlockIq4Nl, _>(payload, out),
+        StorageType::IQ4_NL => whole::<BlockIq4Nl, _>(payload, out),
         #[cfg(feature = "i-quants")]
-        StorageType::IQ4_XS => dequantize_blocks::<BlockIq4Xs, _>(payload, out),
+        StorageType::IQ4_XS => whole::<BlockIq4Xs, _>(payload, out),
         #[cfg(feature = "ternary")]
-        StorageType::TQ1_0 => dequantize_blocks::<BlockTq1_0, _>(payload, out),
+        StorageType::TQ1_0 => whole::<BlockTq1_0, _>(payload, out),
         #[cfg(feature = "ternary")]
-        StorageType::TQ2_0 => dequantize_blocks::<BlockTq2_0, _>(payload, out),
+        StorageType::TQ2_0 => whole::<BlockTq2_0, _>(payload, out),
         #[cfg(feature = "fp4")]
-        StorageType::MXFP4 => dequantize_blocks::<BlockMxfp4, _>(payload, out),
+        StorageType::MXFP4 => whole::<BlockMxfp4, _>(payload, out),
         #[cfg(feature = "fp4")]
-        StorageType::NVFP4 => dequantize_blocks::<BlockNvfp4, _>(payload, out),
+        StorageType::NVFP4 => whole::<BlockNvfp4, _>(payload, out),
         // Every block type of blocks.md stands above; one that did not match was left out.
         _ if storage.is_block() => Err(Error::call(ErrorKind::NotBuiltIn(storage))),
         _ => Err(Error::call(ErrorKind::Undecodable(storage))),
     }
+}
+
+/// [`dequantize_blocks`] as a function of its own for each type, so that the table above is
+/// a jump and each decoder has a stack frame of its own.
+#[inline(never)]
+fn whole<B: Block<N>, const N: usize>(payload: &[u8], out: &mut [f32]) -> Result<(), Error> {
+    dequantize_blocks::<B, N>(payload, out)
 }

@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-use super::unpack::{scale, two_bits};
+use super::unpack::{RAISE, RAISED, apart, quarters, scale, split_quarters, two_bits};
 use super::{Block, F16};
 use crate::storage::StorageType;
 
@@ -58,7 +58,7 @@ impl Block<256> for BlockTq1_0 {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 256]) {
-        scale(self.d.to_f32(), &self.codes(), 1, out);
+        scale(self.d.widened(), &apart(self.codes()), 1.0, out);
     }
 }
 
@@ -75,6 +75,12 @@ impl Block<256> for BlockTq2_0 {
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 256]) {
-        scale(self.d.to_f32(), &self.codes(), 1, out);
+        let d = self.d.widened();
+        // Each code comes times a power of 4, and so does its offset.
+        let terms = [1.0, 4.0, 16.0, 64.0].map(|power| (d / power, RAISE + power));
+        let weight = |bits, (d, offset)| d * (f32::from_bits(bits) - offset);
+        for (out, qs) in out.as_chunks_mut::<128>().0.iter_mut().zip(&self.qs) {
+            split_quarters(qs, RAISED, terms, weight, quarters(out));
+        }
     }
 }

@@ -92,12 +92,12 @@ impl Dot256 for BlockIq1M {
 impl Dot256 for BlockIq2Xxs {
     #[inline(always)]
     fn integers(&self) -> [i8; 256] {
-        by_groups(self.qs.iter().map(|group| Self::group(group).0))
+        by_groups(self.qs.iter().map(|group| Self::group(group).integers()))
     }
 
     #[inline(always)]
     fn sub_scales(&self) -> [i8; 16] {
-        twice(self.qs.map(|group| odd(Self::group(&group).1 as u8)))
+        twice(self.qs.map(|group| odd(Self::sub_scale(&group))))
     }
 
     #[inline(always)]
@@ -109,7 +109,7 @@ impl Dot256 for BlockIq2Xxs {
 impl Dot256 for BlockIq2Xs {
     #[inline(always)]
     fn integers(&self) -> [i8; 256] {
-        by_groups(self.qs.iter().map(Self::group))
+        by_groups(self.qs.iter().map(|group| Self::group(group).integers()))
     }
 
     #[inline(always)]
@@ -126,8 +126,7 @@ impl Dot256 for BlockIq2Xs {
 impl Dot256 for BlockIq2S {
     #[inline(always)]
     fn integers(&self) -> [i8; 256] {
-        let rows = self.qs.iter().zip(self.qh);
-        by_groups(rows.zip(self.signs).map(|((&qs, qh), signs)| Self::group(qs, qh, signs)))
+        by_groups(self.groups().map(|group| group.integers()))
     }
 
     #[inline(always)]
@@ -144,7 +143,9 @@ impl Dot256 for BlockIq2S {
 impl Dot256 for BlockIq3Xxs {
     #[inline(always)]
     fn integers(&self) -> [i8; 256] {
-        by_groups(self.qs.iter().zip(self.signs).map(|(qs, signs)| Self::group(qs, signs)))
+        by_groups(
+            self.qs.iter().zip(self.signs).map(|(qs, signs)| Self::group(qs, signs).integers()),
+        )
     }
 
     #[inline(always)]
@@ -161,8 +162,7 @@ impl Dot256 for BlockIq3Xxs {
 impl Dot256 for BlockIq3S {
     #[inline(always)]
     fn integers(&self) -> [i8; 256] {
-        let rows = self.qs.iter().zip(self.qh);
-        by_groups(rows.zip(self.signs).map(|((qs, qh), signs)| Self::group(qs, qh, signs)))
+        by_groups(self.groups().map(|group| group.integers()))
     }
 
     #[inline(always)]
