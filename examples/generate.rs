@@ -239,7 +239,11 @@ impl Rows for Threads {
         if out.len().saturating_mul(row_len) < Self::WORTH_WAKING {
             return job(0, out);
         }
-        let rows = out.len().div_ceil(rayon::current_num_threads() * 4).max(1);
+        let threads = hk_std::threads();
+        if threads == 1 {
+            return job(0, out);
+        }
+        let rows = out.len().div_ceil(threads * 4).max(1);
         out.par_chunks_mut(rows).enumerate().try_for_each(|(i, part)| job(i * rows, part))
     }
 }

@@ -21,7 +21,7 @@ pub use backend::{backend, backends, kernels};
 pub use error::{Error, Result};
 pub use hk_core::build::TensorSpec;
 pub use model::{Access, ModelFile};
-pub use parallel::{par_dequantize, par_dequantize_range};
+pub use parallel::{par_dequantize, par_dequantize_range, threads};
 pub use writer::{Progress, Writer};
 
 pub use hk_core;

@@ -1,8 +1,8 @@
 //! Tensors to `f32` on all cores.
 //!
 //! Threads come from rayon's global pool (`RAYON_NUM_THREADS` sets how many); without the
-//! feature `rayon` the same functions run on the calling thread. The weights are the same
-//! bits either way.
+//! feature `rayon`, or where the system has no threads to give, the same functions run on the
+//! calling thread. The weights are the same bits either way.
 
 use std::ops::Range;
 
@@ -64,10 +64,12 @@ pub fn par_dequantize_range(
     // Once, not once a chunk.
     let tensor = tensor.resolve()?;
     let fits = range.end.checked_sub(range.start) == Some(out.len() as u64);
-    if !fits || !splits(&tensor) || out.len() < 2 * CHUNK_MIN {
+    let worth_sharing = fits && splits(&tensor) && out.len() >= 2 * CHUNK_MIN;
+    let threads = if worth_sharing { threads() } else { 1 };
+    if threads == 1 {
         return tensor.dequantize_range(backend, range, out, residual);
     }
-    let chunks = chunks(range.start, out, threads());
+    let chunks = chunks(range.start, out, threads);
     for_each(chunks, |(start, chunk)| {
         let end = start + chunk.len() as u64;
         tensor.dequantize_range(backend, start..end, chunk, residual)
@@ -103,13 +105,32 @@ fn chunks(start: u64, out: &mut [f32], threads: usize) -> Vec<(u64, &mut [f32])>
     chunks
 }
 
+/// Threads that work can be shared out to: those of the rayon pool that this is called in,
+/// else of the global one, which the first call starts. 1 without the feature `rayon`, and
+/// where the system has no threads to give, as under a limit on processes or memory: there
+/// rayon would panic at its first use, so do the work on the calling thread.
+///
+/// ```
+/// let threads = hk_std::threads();
+/// assert!(threads >= 1);
+/// ```
 #[cfg(feature = "rayon")]
-fn threads() -> usize {
-    rayon::current_num_threads()
+pub fn threads() -> usize {
+    use std::error::Error as _;
+    use std::sync::OnceLock;
+    static STARTED: OnceLock<bool> = OnceLock::new();
+    let start = || match rayon::ThreadPoolBuilder::new().build_global() {
+        Ok(()) => true,
+        // Without a source it says that the program has started the pool before.
+        Err(error) => error.source().is_none(),
+    };
+    let is_inside = rayon::current_thread_index().is_some();
+    if is_inside || *STARTED.get_or_init(start) { rayon::current_num_threads() } else { 1 }
 }
 
+/// 1: this build has no threads.
 #[cfg(not(feature = "rayon"))]
-fn threads() -> usize {
+pub fn threads() -> usize {
     1
 }
 
