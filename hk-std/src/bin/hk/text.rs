@@ -28,6 +28,14 @@ pub fn shorten(text: &str, limit: usize) -> String {
     }
 }
 
+/// The beginning of `bytes` as text in quotes, escaped: at least `limit` characters where
+/// there are as many. Looks at no more than it needs for them.
+pub fn quote(bytes: &[u8], limit: usize) -> String {
+    // A character takes 4 bytes at most.
+    let shown = &bytes[..bytes.len().min(limit * 4)];
+    format!("{:?}", String::from_utf8_lossy(shown))
+}
+
 /// A number of bytes for people: `576 B`, `1.5 KiB`, `27.0 MiB`.
 pub fn size(bytes: u128) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -79,6 +87,13 @@ mod tests {
         assert_eq!(shorten("größe", 5), "größe");
         assert_eq!(shorten("größer", 5), "größe…");
         assert_eq!(shorten("", 0), "");
+    }
+
+    #[test]
+    fn a_quote_is_no_longer_than_it_needs_to_be() {
+        assert_eq!(quote(b"a\"\xFF", 5), "\"a\\\"\u{fffd}\"");
+        let quoted = quote("\u{1F600}".repeat(1_000_000).as_bytes(), 8);
+        assert_eq!(quoted.chars().count(), 8 + 2);
     }
 
     #[test]

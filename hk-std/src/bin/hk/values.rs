@@ -44,7 +44,7 @@ fn bytes_line(bytes: &[u8]) -> String {
 fn array_line(array: &Array<'_>) -> String {
     let (kind, elements) = match array {
         Array::Strings(strings) => {
-            let show = |string| format!("{:?}", String::from_utf8_lossy(string));
+            let show = |string| text::shorten(&text::quote(string, LINE), LINE);
             ("string", list(strings.iter().map(show), strings.len()))
         }
         Array::F32(numbers) => {
@@ -63,7 +63,6 @@ fn list(elements: impl Iterator<Item = String>, len: usize) -> String {
     let mut line = String::from("[");
     let mut shown = 0;
     for element in elements.take(ELEMENTS) {
-        let element = text::shorten(&element, LINE);
         if line.len() + element.len() > LINE && shown > 0 {
             break;
         }
@@ -215,7 +214,11 @@ fn json_array(out: &mut dyn Write, array: &Array<'_>) -> io::Result<()> {
 fn json_element(out: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
     match std::str::from_utf8(bytes) {
         Ok(string) => json_string(out, string),
-        Err(_) => write!(out, "{{\"hex\": \"{}\"}}", text::hex(bytes)),
+        Err(_) => {
+            out.write_all(b"{\"hex\": ")?;
+            json_hex(out, bytes)?;
+            out.write_all(b"}")
+        }
     }
 }
 
