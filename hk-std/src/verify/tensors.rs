@@ -158,25 +158,21 @@ impl<'a> Tensors<'a> {
 
     /// The tensor as it decodes (payloads.md, "Table of contents"); `None` where there is
     /// nothing to check: the target's findings would come again, or a reference is to
-    /// nothing, which is reported, or an f32 payload of the right size.
+    /// nothing, which is reported.
     fn resolve(&self, entry: &TensorEntry<'a>, report: &mut Report) -> Option<TensorEntry<'a>> {
         if entry.storage != StorageType::SHARED_REF {
             return Some(*entry);
         }
         let target = self.targets.get(&entry.data).and_then(|&at| self.entry_at(at));
-        let Some(target) = target else {
-            if StorageType::F32.payload_len(&entry.shape) != Ok(entry.data.size) {
-                let text = ErrorKind::DanglingReference.to_string();
-                about(report, Severity::Fault, entry, text);
+        match entry.resolve_to(target.as_ref()) {
+            // With its target's shape it would have its target's findings again.
+            Ok(_) if target.is_some_and(|target| target.shape == entry.shape) => None,
+            Ok(resolved) => Some(resolved),
+            Err(error) => {
+                about(report, Severity::Fault, entry, error.kind().to_string());
+                None
             }
-            return None;
-        };
-        // With its target's shape it would have its target's findings again.
-        let mut resolved = target;
-        resolved.name = entry.name;
-        resolved.shape = entry.shape;
-        resolved.offset = entry.offset;
-        (target.shape != entry.shape).then_some(resolved)
+        }
     }
 
     fn entry_at(&self, at: u64) -> Option<TensorEntry<'a>> {

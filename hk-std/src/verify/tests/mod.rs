@@ -274,6 +274,9 @@ fn shared_references_share() {
     let mut sample = pair();
     sample.entries[1].storage = SHARED_REF;
     assert_eq!(lines(&sample.bytes()), [""; 0]);
+    // Then its own layout and sparsity decide how it decodes.
+    sample.entries[1].tile = 5;
+    among(&sample.bytes(), Severity::Fault, 1, "tile layout block_sparse_2_4 on f32");
     // The same range without a reference is an overlap.
     let copied = tied(&[2, 4], |entry| entry.storage = F32);
     among(&copied, Severity::Fault, 1, "overlaps data of \"a\" (4096..4128) by 32 bytes");
