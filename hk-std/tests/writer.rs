@@ -382,6 +382,18 @@ fn a_failed_write_leaves_the_old_file_and_nothing_else() {
         alone(&path);
     }
 
+    // The source says that it gave more than there was room for.
+    struct Boaster;
+    impl Read for Boaster {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            Ok(buffer.len() + 1)
+        }
+    }
+    let text = writer.write(&path, |_, _| Ok(Boaster)).unwrap_err().to_string();
+    assert!(text.contains("more bytes than it was asked for"), "{text}");
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+    alone(&path);
+
     // The source panics.
     let panicked = std::panic::catch_unwind(|| {
         let _ = writer.write(&path, |_, _| -> io::Result<io::Empty> { panic!("by the test") });

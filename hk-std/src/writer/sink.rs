@@ -107,11 +107,16 @@ impl<'a, P: FnMut(Progress)> Sink<'a, P> {
     }
 }
 
-/// `Read::read` that goes on after an interruption.
+/// `Read::read` that goes on after an interruption. What it gives is never more than there is
+/// room for, whatever the reader says.
 fn read(reader: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
     loop {
         match reader.read(buffer) {
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Ok(count) if count > buffer.len() => {
+                let text = "its reader says that it gave more bytes than it was asked for";
+                return Err(std::io::Error::other(text));
+            }
             result => return result,
         }
     }
