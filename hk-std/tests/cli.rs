@@ -319,8 +319,32 @@ fn dequantize_keeps_links_and_modes_and_spares_devices() {
     assert_eq!(std::fs::read(&out).expect("the file"), vector("q4_0.f32"));
     let mode = std::fs::metadata(&out).expect("the file").permissions().mode();
     assert_eq!(mode & 0o777, 0o640);
+    std::fs::remove_file(&out).expect("it is ours");
+    let err = bad(&["dequantize", &file, "q4_0", "-o", text(&link)], 1);
+    assert!(err.contains("cannot write"), "{err}");
+    assert!(link.is_symlink() && !out.exists());
     good(&["dequantize", &file, "q4_0", "-o", "/dev/null"]);
     assert!(!std::fs::metadata("/dev/null").expect("the device").is_file());
+}
+
+/// A limit on processes, threads or memory leaves work to the one thread there is.
+#[cfg(target_os = "linux")]
+#[test]
+fn dequantize_needs_no_threads() {
+    let name = "zeros";
+    let (folder, path) = folder_with("zeros.hk", b"");
+    let mut writer = hk_std::Writer::new();
+    let zeros = hk_std::TensorSpec::new(name, hk_std::hk_core::StorageType::NULL_REF, &[200_000]);
+    writer.tensor(zeros).expect("a tensor");
+    writer.write(&path, |_, _| Ok(&b""[..])).expect("a file");
+    let out = folder.path().join("zeros.f32");
+    // The stacks of so many threads pass the limit, whatever the program itself takes.
+    let script = "ulimit -v 1000000; RAYON_NUM_THREADS=2000 exec \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_hk"), "dequantize"]);
+    let output = command.args([text(&path), name, "-o", text(&out)]).output().expect("a shell");
+    assert!(output.status.success(), "{}", texts(&output).1);
+    assert_eq!(std::fs::read(&out).expect("the weights"), vec![0; 800_000]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Standard output, standard error, and files that are replaced whole or not at all.
 
 use std::fmt::Display;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ pub fn stdout_is_terminal() -> bool {
 /// The file or its folder cannot be written, or `write` failed.
 pub fn to_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let failed = |error| failed("write", path, error);
-    let existing = std::fs::metadata(path).ok();
+    let existing = existing(path).map_err(failed)?;
     if existing.as_ref().is_some_and(|metadata| !metadata.is_file()) {
         let file = File::options().write(true).open(path).map_err(failed)?;
         let mut out = BufWriter::with_capacity(BUFFER, file);
@@ -63,6 +63,17 @@ pub fn to_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>
     let temporary = out.into_inner().map_err(|error| failed(error.into_error()))?;
     temporary.as_file().sync_all().map_err(failed)?;
     temporary.persist(&target).map(drop).map_err(|error| failed(error.error))
+}
+
+/// What the system says of the file that `path` means, `None` where there is none. A link that
+/// leads nowhere is an error: what it stands for cannot be written, and the link is not ours
+/// to replace.
+fn existing(path: &Path) -> io::Result<Option<Metadata>> {
+    match std::fs::symlink_metadata(path) {
+        Ok(_) => std::fs::metadata(path).map(Some),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// What went wrong: the system's error, or one of ours that came through the writer.
