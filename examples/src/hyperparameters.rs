@@ -167,7 +167,7 @@ fn describe(value: &Value<'_>) -> String {
     match value {
         Value::String(text) if text.len() <= 40 => format!("{text:?}"),
         Value::Int64(number) => format!("{number}"),
-        Value::Float64(number) => format!("{number}"),
+        Value::Float64(number) => format!("{number:?}"),
         Value::Bool(truth) => format!("{truth}"),
         other => format!("a {} value", other.tag()),
     }
