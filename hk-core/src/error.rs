@@ -99,6 +99,13 @@ pub enum ErrorKind {
         /// Bytes there.
         available: u64,
     },
+    /// A tensor of one storage type was read as another, or is not stored plainly.
+    StorageType {
+        /// The type it was read as.
+        asked: StorageType,
+        /// The type it has.
+        found: StorageType,
+    },
     /// No decoder exists for this storage type here.
     Undecodable(StorageType),
     /// The block family of this storage type was left out of this build.
@@ -323,6 +330,12 @@ impl fmt::Display for ErrorKind {
                 f,
                 "{part} of {available} bytes where the shape needs {needed}; {DAMAGED}"
             ),
+            ErrorKind::StorageType { asked, found } if asked == found => {
+                write!(f, "{found} here is not stored as plain blocks: decode it with a backend")
+            }
+            ErrorKind::StorageType { asked, found } => {
+                write!(f, "the tensor is {found}, not {asked}: decode it as what it is")
+            }
             ErrorKind::Undecodable(storage) => write!(
                 f,
                 "{storage} has no decoder here; its bytes can still be read as they are"

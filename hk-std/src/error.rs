@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong, with the file and tensor it concerns. Its text is meant for people.
-#[derive(Debug)]
+///
+/// Its `Debug` form is that text too, so that a `main` that returns it tells people what
+/// happened.
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused something.
@@ -58,6 +60,12 @@ impl fmt::Display for Error {
             }
             Error::Invalid(text) => f.write_str(text),
         }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -45,6 +45,12 @@ pub struct Source<'a> {
     pub residual: &'a [u8],
 }
 
+impl Source<'_> {
+    fn check_decodable(&self) -> Result<(), Error> {
+        check_decodable(self.storage, self.tile, self.sparsity, !self.scales.is_empty())
+    }
+}
+
 /// Decodes elements `range` of `source` to `out`, which has as many.
 ///
 /// # Errors
@@ -62,7 +68,7 @@ pub fn dequantize_range(
     if expected != given {
         return Err(Error::call(ErrorKind::OutputLength { expected, given }));
     }
-    check_decodable(source.storage, source.tile, source.sparsity, !source.scales.is_empty())?;
+    source.check_decodable()?;
     check_len(source.storage, &source.shape, source.data.len() as u64)?;
     let cover = cover(source.storage, range)?;
     // Within the payload, by the comparison above.
@@ -77,6 +83,11 @@ fn check_range(shape: &Shape, range: &Range<u64>) -> Result<(), Error> {
         return Err(Error::call(ErrorKind::Range { start: range.start, end: range.end, count }));
     }
     Ok(())
+}
+
+/// Whether the source is row-major elements or blocks of its type and nothing else.
+pub(crate) fn is_plain(source: &Source<'_>) -> bool {
+    source.check_decodable().is_ok()
 }
 
 /// Whether this version has a decoder for a type, sparsity and layout.

@@ -3,6 +3,7 @@
 use core::ops::{Deref, Range};
 
 use crate::backend::Backend;
+use crate::blocks::{Block, dequantize_blocks};
 use crate::bytes;
 use crate::decode::{self, Residual, Source};
 use crate::error::{Error, ErrorKind};
@@ -279,6 +280,41 @@ impl<'a> Tensor<'a> {
         let resolved = self.resolve()?;
         decode::dequantize_range(backend, &resolved.source(), range, out, residual)
             .map_err(|e| resolved.entry.error(e))
+    }
+
+    /// Decodes the first `out.len()` weights as blocks of one known type, or elements of one
+    /// dense type, and links that type's decoder alone: for firmware that knows its model.
+    ///
+    /// ```
+    /// # fn decode(tensor: hk_core::Tensor<'_>) -> Result<(), hk_core::Error> {
+    /// use hk_core::blocks::BlockQ8_0;
+    /// let mut weights = [0.0; 128];
+    /// tensor.dequantize_blocks::<BlockQ8_0, _>(&mut weights)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::StorageType`] when the tensor, references resolved, is of another type
+    /// or not stored as plain row-major blocks of it; [`ErrorKind::Range`] when it has fewer
+    /// weights; a payload too short for them.
+    pub fn dequantize_blocks<B: Block<N>, const N: usize>(
+        &self,
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        let resolved = self.resolve()?;
+        let entry = &resolved.entry;
+        let error = |kind| Error::call(kind).at_index(entry.index);
+        let plain = decode::is_plain(&resolved.source());
+        if entry.storage != B::STORAGE || !plain {
+            let kind = ErrorKind::StorageType { asked: B::STORAGE, found: entry.storage };
+            return Err(error(kind));
+        }
+        let (end, count) = (out.len() as u64, entry.shape.count());
+        if end > count {
+            return Err(error(ErrorKind::Range { start: 0, end, count }));
+        }
+        dequantize_blocks::<B, N>(resolved.data(), out).map_err(|e| entry.error(e))
     }
 
     /// What the decoder needs, once references are resolved.

@@ -44,6 +44,19 @@ pub enum BuildError {
         /// Bytes given.
         given: u64,
     },
+    /// A part with fewer bytes than type, shape and block size need.
+    PartSize {
+        /// Which part.
+        part: Part,
+        /// Bytes needed at least.
+        needed: u128,
+        /// Bytes given.
+        given: u64,
+    },
+    /// A dual-mode or split-scale tensor with blocks of no weights.
+    BlockSize,
+    /// A 2:4 tensor whose element count is no multiple of 4.
+    Groups(u64),
     /// A `null_ref` with bytes.
     NullWithBytes(Part),
     /// A `shared_ref` given as a tensor of its own.
@@ -105,6 +118,16 @@ impl fmt::Display for BuildError {
                 f,
                 "a payload of {given} bytes, where type and shape make {expected}"
             ),
+            BuildError::PartSize { part, needed, given } => write!(
+                f,
+                "{part} of {given} bytes where type, shape and block size need {needed}: give the size that will be written"
+            ),
+            BuildError::BlockSize => {
+                f.write_str("a block size of 0: blocks hold at least one weight")
+            }
+            BuildError::Groups(count) => {
+                write!(f, "{count} elements, which 2:4 sparsity cannot group by 4: store it another way")
+            }
             BuildError::NullWithBytes(part) => {
                 write!(f, "a null_ref stores no bytes, but a size of {part} is given: set it to 0")
             }

@@ -380,11 +380,11 @@ mod tests {
             if storage == StorageType::SHARED_REF {
                 continue;
             }
-            let mut spec = TensorSpec::new(format!("t{i}"), storage, &[3, 86]);
+            let mut spec = TensorSpec::new(format!("t{i}"), storage, &[4, 86]);
             if storage.geometry().is_none() && storage != StorageType::NULL_REF {
-                spec.data_size = 5;
-                spec.residual_size = 6;
-                spec.scales_size = 7;
+                spec.data_size = 1001;
+                spec.residual_size = 1377;
+                spec.scales_size = 51;
             }
             builder.tensor(spec).unwrap();
         }

@@ -97,10 +97,62 @@ impl TensorSpec {
         }
         match self.exact_size()? {
             Some(expected) if expected != self.data_size => {
-                Err(BuildError::DataSize { expected, given: self.data_size })
+                return Err(BuildError::DataSize { expected, given: self.data_size });
             }
-            _ => Ok(shape),
+            Some(_) => {}
+            None => self.check_least(shape.count())?,
         }
+        Ok(shape)
+    }
+
+    /// Checks that the parts of a form whose sizes are not fixed hold at least what its
+    /// `count` elements need (payloads.md, "Dual-mode payloads" and the two sections after
+    /// it).
+    fn check_least(&self, count: u64) -> Result<(), BuildError> {
+        let Some(needed) = self.least_sizes(count)? else { return Ok(()) };
+        for (part, needed) in Self::PARTS.into_iter().zip(needed) {
+            let given = self.size(part);
+            if u128::from(given) < needed {
+                return Err(BuildError::PartSize { part, needed, given });
+            }
+        }
+        Ok(())
+    }
+
+    /// The least bytes of data, scales and residual, where anything is known of them.
+    fn least_sizes(&self, count: u64) -> Result<Option<[u128; 3]>, BuildError> {
+        let own = self.block_size;
+        let (block, bits, scale) = match (self.storage, self.sparsity) {
+            (StorageType::DQ4, _) => (own, 4, 4),
+            (StorageType::DQ8, _) => (own, 8, 4),
+            (StorageType::DQT, _) => (own, 2, 4),
+            (StorageType::IQ4_NL, _) if self.scales_size > 0 => (own, 4, 4),
+            (StorageType::MXFP4, _) if self.scales_size > 0 => (32, 4, 1),
+            (StorageType::NVFP4, _) if self.scales_size > 0 => (16, 4, 1),
+            (StorageType::SPARSE_F16, SparsityType::NONE | SparsityType::BITMASK)
+            | (StorageType::F32, SparsityType::BITMASK) => {
+                // The mask; how many values follow, its bits say.
+                let mask = u128::from(count).div_ceil(8).next_multiple_of(4);
+                return Ok(Some([mask, 0, 0]));
+            }
+            (StorageType::SPARSE_2_4, SparsityType::NONE | SparsityType::STRUCTURED_2_4)
+            | (StorageType::F32, SparsityType::STRUCTURED_2_4) => {
+                let groups = u128::from(count / 4);
+                return match count % 4 {
+                    0 => Ok(Some([groups.div_ceil(2).next_multiple_of(4) + groups * 8, 0, 0])),
+                    _ => Err(BuildError::Groups(count)),
+                };
+            }
+            _ => return Ok(None),
+        };
+        if block == 0 {
+            return Err(BuildError::BlockSize);
+        }
+        let (count, block) = (u128::from(count), u128::from(block));
+        let code_bytes = |weights: u128| (weights * bits).div_ceil(8);
+        let data = count / block * code_bytes(block) + code_bytes(count % block);
+        let residual = if self.residual_size > 0 { count * 4 } else { 0 };
+        Ok(Some([data, count.div_ceil(block) * scale, residual]))
     }
 
     /// The payload's size, where type, shape and layout alone decide it: dense types and
@@ -126,5 +178,36 @@ impl TensorSpec {
             _ => return Ok(None),
         };
         stored.map(Some).map_err(|_| BuildError::TooLarge)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_too_small_for_their_form_are_refused() {
+        let spec = |storage, data, scales, residual| TensorSpec {
+            data_size: data,
+            scales_size: scales,
+            residual_size: residual,
+            block_size: 31,
+            ..TensorSpec::new("w", storage, &[8, 5])
+        };
+        let short = |part, needed, given| Err(BuildError::PartSize { part, needed, given });
+        let check = |spec: TensorSpec| spec.check().map(|_| ());
+        // 31 codes in 16 bytes, 9 in 5 more; 2 scales.
+        assert_eq!(check(spec(StorageType::DQ4, 21, 8, 0)), Ok(()));
+        assert_eq!(check(spec(StorageType::DQ4, 32, 8, 160)), Ok(()));
+        assert_eq!(check(spec(StorageType::DQ4, 20, 8, 0)), short(Part::Data, 21, 20));
+        assert_eq!(check(spec(StorageType::DQ8, 40, 7, 0)), short(Part::Scales, 8, 7));
+        assert_eq!(check(spec(StorageType::DQT, 11, 8, 9)), short(Part::Residual, 160, 9));
+        assert_eq!(check(spec(StorageType::MXFP4, 20, 1, 0)), short(Part::Scales, 2, 1));
+        assert_eq!(check(spec(StorageType::SPARSE_F16, 4, 0, 0)), short(Part::Data, 8, 4));
+        assert_eq!(check(spec(StorageType::SPARSE_2_4, 88, 0, 0)), Ok(()));
+        let none = TensorSpec { block_size: 0, ..spec(StorageType::DQ8, 40, 8, 0) };
+        assert_eq!(check(none), Err(BuildError::BlockSize));
+        let odd = TensorSpec::new("w", StorageType::SPARSE_2_4, &[6]);
+        assert_eq!(check(odd), Err(BuildError::Groups(6)));
     }
 }
