@@ -30,6 +30,8 @@ pub enum Error {
         /// What and where.
         source: hk_core::Error,
     },
+    /// The caller asked for a stop; what stood there before is as it was.
+    Stopped,
     /// A file or request is wrong in another way; the text says all.
     Invalid(String),
 }
@@ -58,6 +60,7 @@ impl fmt::Display for Error {
             Error::Format { path, tensor: None, source } => {
                 write!(f, "{}: {source}", path.display())
             }
+            Error::Stopped => f.write_str("stopped before the end; nothing was replaced"),
             Error::Invalid(text) => f.write_str(text),
         }
     }
@@ -74,7 +77,7 @@ impl std::error::Error for Error {
         match self {
             Error::Io { source, .. } => Some(source),
             Error::Format { source, .. } => Some(source),
-            Error::Invalid(_) => None,
+            Error::Stopped | Error::Invalid(_) => None,
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Read};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use hk_std::hk_core::build::{FileBuilder, pack_f32, pack_i32, pack_strings};
@@ -432,6 +433,24 @@ fn a_reader_may_give_little_at_a_time_and_be_interrupted() {
 }
 
 #[test]
+fn a_write_stops_when_asked_to() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("large.hk");
+    fs::write(&path, "old").unwrap();
+    let mut writer = Writer::new();
+    writer.tensor(TensorSpec::new("large", StorageType::UINT8, &[5_000_000])).unwrap();
+    let zeros = |_: &TensorSpec, _| Ok(io::repeat(7).take(5_000_000));
+    let stop = |p: Progress| match p.done < 2_000_000 {
+        true => ControlFlow::Continue(()),
+        false => ControlFlow::Break(()),
+    };
+    let result = writer.write_with_progress(&path, zeros, stop);
+    assert!(matches!(result, Err(hk_std::Error::Stopped)));
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
 fn progress_runs_to_the_length_of_the_file() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("large.hk");
@@ -439,7 +458,11 @@ fn progress_runs_to_the_length_of_the_file() {
     writer.tensor(TensorSpec::new("large", StorageType::UINT8, &[5_000_000])).unwrap();
     let mut seen: Vec<Progress> = Vec::new();
     let zeros = |_: &TensorSpec, _| Ok(io::repeat(7).take(5_000_000));
-    let length = writer.write_with_progress(&path, zeros, |p| seen.push(p)).unwrap();
+    let length = writer.write_with_progress(&path, zeros, |p| {
+        seen.push(p);
+        ControlFlow::Continue(())
+    });
+    let length = length.unwrap();
     assert!(seen.len() >= 5);
     assert!(seen.is_sorted_by(|a, b| a.done < b.done));
     assert!(seen.iter().all(|p| p.total == length));
@@ -479,7 +502,7 @@ fn a_target_that_is_no_file_is_refused_before_anything_is_asked() {
         assert!(words.iter().all(|word| text.contains(word)), "{text}");
     };
     refused(folder.path(), &["is a directory"]);
-    refused(&folder.path().join("nowhere/model.hk"), &["nowhere", "create a file in"]);
+    refused(&folder.path().join("nowhere/model.hk"), &["there is no folder", "make it first"]);
     #[cfg(unix)]
     refused(Path::new("/dev/null"), &["/dev/null", "no regular file"]);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);

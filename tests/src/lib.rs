@@ -54,3 +54,8 @@ pub fn bits(values: &[f32]) -> Vec<u32> {
     let bits = |value: &f32| if value.is_nan() { 0x7FC0_0000 } else { value.to_bits() };
     values.iter().map(bits).collect()
 }
+
+/// The README's programs, compiled as it prints them.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -1,6 +1,7 @@
 //! The seeds of the fuzz targets, and what fuzzing has found with them, as plain tests.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use hk_tests::data_dir;
@@ -37,7 +38,7 @@ fn gguf_files_convert_or_are_refused() {
     for (name, file) in seeds("gguf") {
         fs::write(&input, &file).expect("a temporary file");
         let options = Options { overwrite: true, ..Options::default() };
-        if convert(&input, &output, options, |_| ()).is_ok() {
+        if convert(&input, &output, options, |_| ControlFlow::Continue(())).is_ok() {
             let walked = walk(&fs::read(&output).expect("the output"));
             assert!(walked.is_ok_and(|walked| walked.sound), "{name}");
             converted += 1;

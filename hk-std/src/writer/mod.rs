@@ -1,16 +1,16 @@
 //! Writing HK files.
 
-mod replace;
 mod sink;
 
 use std::io::Read;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use hk_core::build::{BuildError, FileBuilder, TensorSpec};
 use hk_core::{Part, Value};
 
 use crate::error::{Error, Result};
-use replace::Replacement;
+use crate::replace::Replacement;
 use sink::Sink;
 
 /// How far a write has come, in bytes of the new file.
@@ -113,12 +113,14 @@ impl Writer {
 
     /// Writes the file, and gives its length: asks `payload` for a reader of the bytes of
     /// each tensor and part in file order (data, scales, residual; only those of a size
-    /// over 0), which must end exactly after them.
+    /// over 0), which must end exactly after them. `payload` gives a [`std::io::Result`]: a
+    /// [`File`](std::fs::File) sought to the place, a slice, or any other reader.
     ///
     /// The bytes go to a temporary file beside `path`, which is synced and then renamed to
     /// `path`: at any time, and after any error, either the old file or the whole new one
     /// stands there. A file that is replaced hands on its owner and permissions, and a symbolic
-    /// link stays one: the file that it points to is replaced.
+    /// link stays one: the file that it points to is replaced. Only a process that is killed
+    /// leaves the temporary file, `.NAME.*.tmp`, behind.
     ///
     /// # Errors
     /// A reader that fails, ends early or goes on after the bytes, a `path` that is
@@ -130,19 +132,19 @@ impl Writer {
         path: &Path,
         payload: impl FnMut(&TensorSpec, Part) -> std::io::Result<R>,
     ) -> Result<u64> {
-        self.write_with_progress(path, payload, |_| ())
+        self.write_with_progress(path, payload, |_| ControlFlow::Continue(()))
     }
 
     /// [`write`](Self::write), calling `progress` after about every mebibyte and at the
-    /// end.
+    /// end; it says whether to go on.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// As [`write`](Self::write), and [`Error::Stopped`] when `progress` says so.
     pub fn write_with_progress<R: Read>(
         &self,
         path: &Path,
         mut payload: impl FnMut(&TensorSpec, Part) -> std::io::Result<R>,
-        progress: impl FnMut(Progress),
+        progress: impl FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<u64> {
         let plan = self.file.plan().map_err(|e| Error::Invalid(e.to_string()))?;
         let mut replacement = Replacement::of(path)?;

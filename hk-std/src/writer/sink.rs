@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use super::{Progress, unreadable};
@@ -20,7 +21,7 @@ pub(super) struct Sink<'a, P> {
     state: Progress,
 }
 
-impl<'a, P: FnMut(Progress)> Sink<'a, P> {
+impl<'a, P: FnMut(Progress) -> ControlFlow<()>> Sink<'a, P> {
     /// Writes a file of `total` bytes that shall become `path`.
     pub(super) fn new(file: &'a File, path: &'a Path, total: u64, progress: P) -> Self {
         let len = usize::try_from(total).map_or(BUFFER_LEN, |total| total.clamp(1, BUFFER_LEN));
@@ -46,8 +47,10 @@ impl<'a, P: FnMut(Progress)> Sink<'a, P> {
         self.file.write_all(bytes).map_err(|e| Error::io("write", self.path, e))?;
         self.state.done += self.filled as u64;
         self.filled = 0;
-        (self.progress)(self.state);
-        Ok(())
+        match (self.progress)(self.state) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Error::Stopped),
+        }
     }
 
     /// Adds `bytes`.

@@ -3,6 +3,7 @@
 #![no_main]
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -21,7 +22,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let (input, output) = (FOLDER.path().join("in.gguf"), FOLDER.path().join("out.hk"));
     fs::write(&input, data).expect("a temporary file");
     let options = Options { overwrite: true, ..Options::default() };
-    let result = convert(&input, &output, options, |_| ());
+    let result = convert(&input, &output, options, |_| ControlFlow::Continue(()));
     if result.is_err() {
         let left: Vec<_> = fs::read_dir(FOLDER.path()).expect("the folder").collect();
         assert_eq!(left.len(), 1, "a failed conversion leaves nothing behind");

@@ -1,5 +1,6 @@
 //! A folder in which a file is converted.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use hk_std::convert::gguf::{Options, convert};
@@ -24,7 +25,9 @@ impl Case {
     }
 
     pub(crate) fn convert(&self, options: Options) -> Result<ModelFile, Error> {
-        convert(&self.path("in.gguf"), &self.path("out.hk"), options, |_| ())?;
+        convert(&self.path("in.gguf"), &self.path("out.hk"), options, |_| {
+            ControlFlow::Continue(())
+        })?;
         Ok(ModelFile::open(self.path("out.hk")).expect("what was written is sound"))
     }
 

@@ -4,6 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::Write;
+use std::ops::ControlFlow;
 
 use hk_std::convert::gguf::{Options, convert};
 use hk_tests::gguf::{Built, Gguf, Meta, Number};
@@ -60,7 +61,7 @@ fn try_convert(case: &Case, gguf: &[u8]) -> Result<(), String> {
     std::fs::write(case.path("out.hk"), "old").unwrap();
     let options = Options { overwrite: true, alignment: 1 };
     let (input, output) = (case.path("in.gguf"), case.path("out.hk"));
-    let (result, peak) = peak(|| convert(&input, &output, options, |_| ()));
+    let (result, peak) = peak(|| convert(&input, &output, options, |_| ControlFlow::Continue(())));
     assert!(peak < 1 << 20, "{peak} bytes held for a file of {}", gguf.len());
     assert_eq!(case.names(), ["in.gguf", "out.hk"]);
     match result {
@@ -159,7 +160,8 @@ fn memory_does_not_grow_with_the_payload() {
     file.write_all(&head).unwrap();
     file.set_len(head.len() as u64 + (64 << 20)).unwrap();
     let (input, output) = (case.path("in.gguf"), case.path("out.hk"));
-    let (summary, peak) = peak(|| convert(&input, &output, Options::default(), |_| ()));
+    let (summary, peak) =
+        peak(|| convert(&input, &output, Options::default(), |_| ControlFlow::Continue(())));
     assert_eq!(summary.unwrap().file_len, std::fs::metadata(&output).unwrap().len());
     assert!(peak < 2 << 20, "{peak} bytes held");
 }
@@ -173,7 +175,8 @@ fn a_string_as_long_as_a_huge_file_is_not_read() {
     file.write_all(&built.with(number, 512 << 20)).unwrap();
     file.set_len(1 << 30).unwrap();
     let (input, output) = (case.path("in.gguf"), case.path("out.hk"));
-    let (result, peak) = peak(|| convert(&input, &output, Options::default(), |_| ()));
+    let (result, peak) =
+        peak(|| convert(&input, &output, Options::default(), |_| ControlFlow::Continue(())));
     let text = result.unwrap_err().to_string();
     assert!(text.contains("\"k\"") && text.contains("more than is accepted"), "{text}");
     assert!(peak < 1 << 20, "{peak} bytes held");

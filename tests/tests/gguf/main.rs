@@ -5,6 +5,8 @@ mod case;
 mod hostile;
 mod refused;
 
+use std::ops::ControlFlow;
+
 use case::{Case, converted};
 use hk_core::build::pack_strings;
 use hk_core::{Array, Value};
@@ -354,15 +356,20 @@ fn an_output_is_replaced_only_when_allowed_and_never_the_input() {
     let before = std::fs::read(case.path("in.gguf")).unwrap();
     let other_spelling = case.folder.path().join(".").join("in.gguf");
     for output in [case.path("in.gguf"), other_spelling] {
-        let error = convert(&case.path("in.gguf"), &output, options, |_| ()).unwrap_err();
+        let error = convert(&case.path("in.gguf"), &output, options, |_| ControlFlow::Continue(()))
+            .unwrap_err();
         assert!(error.to_string().contains("the same file"), "{error}");
     }
     assert_eq!(std::fs::read(case.path("in.gguf")).unwrap(), before);
     assert_eq!(case.names(), ["in.gguf", "out.hk"]);
 
-    let error = convert(case.folder.path(), &case.path("out.hk"), options, |_| ()).unwrap_err();
+    let error =
+        convert(case.folder.path(), &case.path("out.hk"), options, |_| ControlFlow::Continue(()))
+            .unwrap_err();
     assert!(error.to_string().contains("not a regular file"), "{error}");
-    let error = convert(&case.path("none"), &case.path("out.hk"), options, |_| ()).unwrap_err();
+    let error =
+        convert(&case.path("none"), &case.path("out.hk"), options, |_| ControlFlow::Continue(()))
+            .unwrap_err();
     assert!(error.to_string().contains("cannot open"), "{error}");
     let error = case.convert(Options { alignment: 65537, overwrite: true }).unwrap_err();
     assert!(error.to_string().contains("65537"), "{error}");

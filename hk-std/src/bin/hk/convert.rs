@@ -7,6 +7,7 @@ use std::time::Instant;
 use hk_std::Result;
 use hk_std::convert::gguf;
 
+use crate::interrupt;
 use crate::output;
 use crate::progress::Progress;
 use crate::text;
@@ -34,7 +35,7 @@ pub struct Args {
 
     /// Start each tensor at a multiple of N bytes, 1 to 65536; 4096 fits memory pages
     #[arg(long, value_name = "N", default_value_t = 128,
-        value_parser = clap::value_parser!(u32).range(1..=65536))]
+        value_parser = alignment)]
     alignment: u32,
 
     /// Replace OUT.hk if it exists
@@ -42,13 +43,20 @@ pub struct Args {
     force: bool,
 }
 
+fn alignment(text: &str) -> std::result::Result<u32, &'static str> {
+    let number = text.parse().ok().filter(|number| (1..=65536).contains(number));
+    number.ok_or("give a whole number from 1 to 65536")
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let start = Instant::now();
     let options = gguf::Options { alignment: args.alignment, overwrite: args.force };
+    interrupt::catch();
     let mut bar = None;
     let summary = gguf::convert(&args.input, &args.output, options, |progress| {
         bar.get_or_insert_with(|| Progress::bytes(progress.total, "converting")).set(progress.done);
+        interrupt::requested()
     });
     drop(bar);
     let summary = summary?;

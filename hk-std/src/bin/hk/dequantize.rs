@@ -1,13 +1,14 @@
 //! `hk dequantize`.
 
 use std::io::{self, Write};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use hk_std::hk_core::{Backend, Residual, Tensor};
 use hk_std::{Error, ModelFile, Result, par_dequantize_range};
 
+use crate::interrupt;
 use crate::output;
 use crate::progress::Progress;
 
@@ -31,7 +32,7 @@ pub struct Args {
     file: PathBuf,
     /// The tensor's name; `hk inspect` lists them
     tensor: String,
-    /// File to write; standard output without it
+    /// File to write, in place of what is there; standard output without it, or for -
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
     /// Only elements A up to, not including, B; either may be left out
@@ -53,14 +54,14 @@ impl Span {
     const ALL: Span = Span { start: 0, end: None };
 
     /// The range in a tensor of `count` elements.
-    fn of(self, count: u64) -> Result<Range<u64>> {
+    fn of(self, count: u64) -> std::result::Result<Range<u64>, String> {
         let end = self.end.unwrap_or(count);
         if end > count || self.start > count {
             let last = self.end.map(|end| end.to_string()).unwrap_or_default();
-            return Err(Error::Invalid(format!(
+            return Err(format!(
                 "elements {}..{last} asked of a tensor of {count}: ranges go from 0 to {count}",
                 self.start
-            )));
+            ));
         }
         Ok(self.start..end)
     }
@@ -84,20 +85,24 @@ fn parse_range(text: &str) -> std::result::Result<Span, String> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    if args.output.is_none() && output::stdout_is_terminal() {
+    let file = args.output.as_deref().filter(|path| *path != Path::new("-"));
+    if file.is_none() && output::stdout_is_terminal() {
         output::say(&"binary data do not go to a terminal: name a file with -o, or use a pipe");
         return Ok(ExitCode::from(2));
     }
     let model = ModelFile::open(&args.file)?;
     let tensor = model.tensor(&args.tensor).ok_or_else(|| unknown(&model, &args.tensor))?;
     let job = Job::new(args, &model, &tensor)?;
-    match &args.output {
+    match file {
         None => output::to_stdout(|out| job.write(out)),
         Some(path) if is_same_file(path, &args.file) => Err(Error::Invalid(format!(
             "{} is the model itself: write the weights to another file",
             path.display()
         ))),
-        Some(path) => output::to_file(path, |out| job.write(out)),
+        Some(path) => {
+            interrupt::catch();
+            output::to_file(path, |out| job.write(out))
+        }
     }?;
     Ok(ExitCode::SUCCESS)
 }
@@ -121,7 +126,11 @@ impl<'a> Job<'a> {
         let what = if args.raw {
             What::Raw
         } else {
-            What::Elements(args.range.unwrap_or(Span::ALL).of(tensor.shape.count())?)
+            let range = args.range.unwrap_or(Span::ALL).of(tensor.shape.count());
+            What::Elements(range.map_err(|text| {
+                let (path, name) = (args.file.display(), &args.tensor);
+                Error::Invalid(format!("{path}: tensor {name:?}: {text}"))
+            })?)
         };
         let (path, name) = (args.file.as_path(), args.tensor.as_str());
         let bad = |error| Error::format(path, Some(name), error);
@@ -156,6 +165,7 @@ impl<'a> Job<'a> {
         let data = self.tensor.data();
         let mut progress = Progress::bytes(data.len() as u64, "writing");
         for chunk in data.chunks(CHUNK) {
+            go_on()?;
             out.write_all(chunk)?;
             progress.advance(chunk.len() as u64);
         }
@@ -169,6 +179,7 @@ impl<'a> Job<'a> {
         let mut progress = Progress::bytes(count.saturating_mul(4), "decoding");
         let mut start = range.start;
         while start < range.end {
+            go_on()?;
             let end = range.end.min(start.saturating_add(CHUNK as u64));
             let len = (end - start) as usize; // at most CHUNK
             let weights = &mut weights[..len];
@@ -184,6 +195,14 @@ impl<'a> Job<'a> {
             start = end;
         }
         Ok(())
+    }
+}
+
+/// An error once the user has asked for a stop.
+fn go_on() -> io::Result<()> {
+    match interrupt::requested() {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(io::Error::other(Error::Stopped)),
     }
 }
 

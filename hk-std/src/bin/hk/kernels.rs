@@ -28,30 +28,27 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let report = Report::new()?;
+    let chosen = hk_std::backend();
+    let report = Report::new(chosen.as_ref().ok().map(|backend| backend.name()));
     output::to_stdout(|out| if args.json { report.write_json(out) } else { report.write(out) })?;
-    Ok(ExitCode::SUCCESS)
+    // An HK_KERNELS that names none is an error, but what there is can still be told.
+    chosen.map(|_| ExitCode::SUCCESS)
 }
 
 struct Report {
     features: Vec<(&'static str, bool)>,
     /// Name, and whether this CPU can run it; the fastest first.
     backends: Vec<(&'static str, bool)>,
-    chosen: &'static str,
+    /// `None` where `HK_KERNELS` names none that is there.
+    chosen: Option<&'static str>,
     forced: bool,
 }
 
 impl Report {
-    fn new() -> Result<Self> {
+    fn new(chosen: Option<&'static str>) -> Self {
         let forced = std::env::var_os("HK_KERNELS").is_some_and(|name| !name.is_empty());
-        let chosen = hk_std::backend()?;
         let usable = hk_std::backends();
-        Ok(Report {
-            features: cpu_features(),
-            backends: backends(&usable),
-            chosen: chosen.name(),
-            forced,
-        })
+        Report { features: cpu_features(), backends: backends(&usable), chosen, forced }
     }
 
     fn chosen_by(&self) -> &'static str {
@@ -71,7 +68,7 @@ impl Report {
         }
         writeln!(out, "Backends   the fastest first")?;
         for (name, usable) in &self.backends {
-            let remark = match (name == &self.chosen, self.forced, usable) {
+            let remark = match (Some(*name) == self.chosen, self.forced, usable) {
                 (true, false, _) => "chosen: the fastest this CPU can run",
                 (true, true, _) => "chosen: by HK_KERNELS",
                 (false, _, true) => "",

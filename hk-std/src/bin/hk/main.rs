@@ -3,6 +3,7 @@
 mod convert;
 mod dequantize;
 mod inspect;
+mod interrupt;
 mod kernels;
 mod output;
 mod progress;

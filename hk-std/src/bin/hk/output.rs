@@ -3,10 +3,9 @@
 use std::fmt::Display;
 use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use hk_std::{Error, Result};
-use tempfile::NamedTempFile;
+use hk_std::{Error, Replacement, Result};
 
 const BUFFER: usize = 64 * 1024;
 
@@ -45,24 +44,17 @@ pub fn stdout_is_terminal() -> bool {
 pub fn to_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let failed = |error| failed("write", path, error);
     let existing = existing(path).map_err(failed)?;
-    if existing.as_ref().is_some_and(|metadata| !metadata.is_file()) {
+    if existing.is_some_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
         let file = File::options().write(true).open(path).map_err(failed)?;
         let mut out = BufWriter::with_capacity(BUFFER, file);
         return write(&mut out).and_then(|()| out.flush()).map_err(failed);
     }
-    let target = match existing {
-        Some(_) => path.canonicalize().map_err(failed)?,
-        None => path.to_owned(),
-    };
-    let temporary = temporary_beside(&target).map_err(failed)?;
-    if let Some(existing) = existing {
-        temporary.as_file().set_permissions(existing.permissions()).map_err(failed)?;
-    }
-    let mut out = BufWriter::with_capacity(BUFFER, temporary);
-    write(&mut out).map_err(failed)?;
-    let temporary = out.into_inner().map_err(|error| failed(error.into_error()))?;
-    temporary.as_file().sync_all().map_err(failed)?;
-    temporary.persist(&target).map(drop).map_err(|error| failed(error.error))
+    let mut replacement = Replacement::of(path)?;
+    let mut out = BufWriter::with_capacity(BUFFER, replacement.file());
+    write(&mut out).and_then(|()| out.flush()).map_err(failed)?;
+    // What is left after an error is not written on the way out.
+    drop(out);
+    replacement.commit()
 }
 
 /// What the system says of the file that `path` means, `None` where there is none. A link that
@@ -79,22 +71,6 @@ fn existing(path: &Path) -> io::Result<Option<Metadata>> {
 /// What went wrong: the system's error, or one of ours that came through the writer.
 fn failed(action: &'static str, path: &Path, error: io::Error) -> Error {
     error.downcast().unwrap_or_else(|error| Error::io(action, path, error))
-}
-
-fn temporary_beside(target: &Path) -> io::Result<NamedTempFile> {
-    let folder = match target.parent() {
-        Some(folder) if folder != Path::new("") => folder.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".hk-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // As a plain `create` would have it: the umask takes away from this.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    builder.tempfile_in(folder)
 }
 
 #[cfg(test)]

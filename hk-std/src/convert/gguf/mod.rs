@@ -34,6 +34,7 @@ mod values;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use hk_core::build::TensorSpec;
@@ -77,12 +78,13 @@ pub struct Summary {
 }
 
 /// Converts the GGUF file `input` to the HK file `output`, and tells `progress` how far it
-/// has come.
+/// has come; it says whether to go on.
 ///
 /// # Errors
 /// `input` is no sound GGUF file of version 2 or 3, or it holds what HK has no form for:
 /// the text says what, where, and what to do. `output` is `input`, or exists and may not be
-/// replaced, or the system refuses something. `output` is then as it was.
+/// replaced, `progress` says to stop, or the system refuses something. `output` is then as
+/// it was.
 ///
 /// ```
 /// use hk_std::convert::gguf::{Options, convert};
@@ -91,7 +93,8 @@ pub struct Summary {
 /// # let (input, output) = (folder.path().join("tiny.gguf"), folder.path().join("tiny.hk"));
 /// // The smallest GGUF file: magic, version 3, no tensors, no metadata.
 /// std::fs::write(&input, b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0")?;
-/// let summary = convert(&input, &output, Options::default(), |_| ())?;
+/// let go_on = |_| std::ops::ControlFlow::Continue(());
+/// let summary = convert(&input, &output, Options::default(), go_on)?;
 /// assert_eq!((summary.tensors, summary.metadata), (0, 1));
 /// # Ok(())
 /// # }
@@ -100,7 +103,7 @@ pub fn convert(
     input: &Path,
     output: &Path,
     options: Options,
-    progress: impl FnMut(Progress),
+    progress: impl FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Summary> {
     let file = open(input)?;
     check_output(input, output, options.overwrite)?;
@@ -146,7 +149,8 @@ fn check_output(input: &Path, output: &Path, overwrite: bool) -> Result<()> {
             output.display()
         )));
     }
-    if !overwrite {
+    let kind = fs::metadata(output).map(|metadata| metadata.is_file());
+    if kind.is_ok_and(|is_file| is_file) && !overwrite {
         return Err(Error::Invalid(format!(
             "{} exists already; name another output, or allow it to be replaced (--force)",
             output.display()

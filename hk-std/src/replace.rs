@@ -8,8 +8,24 @@ use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
 
-/// A temporary file that becomes the file at a path, or vanishes.
-pub(super) struct Replacement {
+/// A temporary file that becomes the file at a path, or vanishes: at any time, and after
+/// any error, either the old file or the whole new one stands there.
+///
+/// ```
+/// use std::io::Write;
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("weights.f32");
+/// let mut replacement = hk_std::Replacement::of(&path)?;
+/// replacement.file().write_all(&1f32.to_le_bytes())?;
+/// assert!(!path.exists());
+/// replacement.commit()?;
+/// assert_eq!(std::fs::read(&path)?.len(), 4);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Replacement {
     temporary: NamedTempFile,
     target: PathBuf,
     folder: PathBuf,
@@ -22,7 +38,7 @@ impl Replacement {
     /// # Errors
     /// `path` is something other than a file, its folder does not exist, or the system
     /// refuses.
-    pub(super) fn of(path: &Path) -> Result<Self> {
+    pub fn of(path: &Path) -> Result<Self> {
         let (target, old) = target(path)?;
         let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
         let folder = parent.unwrap_or(Path::new(".")).to_owned();
@@ -38,7 +54,7 @@ impl Replacement {
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let temporary =
-            builder.tempfile_in(&folder).map_err(|e| Error::io("create a file in", &folder, e))?;
+            builder.tempfile_in(&folder).map_err(|e| cannot_create(path, &folder, e))?;
         if let Some(old) = old {
             keep_owner(temporary.as_file(), &old);
             let set = temporary.as_file().set_permissions(old.permissions());
@@ -48,12 +64,16 @@ impl Replacement {
     }
 
     /// The temporary file.
-    pub(super) fn file(&mut self) -> &File {
+    pub fn file(&mut self) -> &File {
         self.temporary.as_file()
     }
 
     /// Syncs it and puts it in its place.
-    pub(super) fn commit(self) -> Result<()> {
+    ///
+    /// # Errors
+    /// Whatever the system refuses. Only a folder that cannot be synced is reported after
+    /// the new file is in place.
+    pub fn commit(self) -> Result<()> {
         let Replacement { temporary, target, folder } = self;
         temporary.as_file().sync_all().map_err(|e| Error::io("sync", &target, e))?;
         temporary.persist(&target).map_err(|e| Error::io("replace", &target, e.error))?;
@@ -74,6 +94,18 @@ fn keep_owner(file: &File, old: &Metadata) {
 
 #[cfg(not(unix))]
 fn keep_owner(_file: &File, _old: &Metadata) {}
+
+/// What to say when no file can be made in `folder`: the system's error would name the
+/// temporary file.
+fn cannot_create(path: &Path, folder: &Path, error: std::io::Error) -> Error {
+    if error.kind() == ErrorKind::NotFound {
+        let (path, folder) = (path.display(), folder.display());
+        return Error::Invalid(format!(
+            "cannot write {path}: there is no folder {folder}; make it first"
+        ));
+    }
+    Error::io("write", path, error.kind().into())
+}
 
 /// The file that `path` means, and what the system says of it if it is there.
 fn target(path: &Path) -> Result<(PathBuf, Option<Metadata>)> {
