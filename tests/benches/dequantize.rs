@@ -35,8 +35,10 @@ fn types() -> impl Iterator<Item = StorageType> {
     StorageType::all().filter(|storage| storage.geometry().is_some())
 }
 
-/// A payload of pseudorandom bytes (xorshift64), the same in every run.
+/// A payload of pseudorandom bytes (xorshift64), the same in every run, whose f16 are
+/// ordinary numbers: a scale that is infinite or NaN is not what a model is made of.
 fn payload(storage: StorageType) -> Vec<u8> {
+    let geometry = storage.geometry().unwrap();
     let len = storage.payload_len(&[WEIGHTS as u64]).unwrap() as usize;
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let next = || {
@@ -45,7 +47,31 @@ fn payload(storage: StorageType) -> Vec<u8> {
         state ^= state << 17;
         (state >> 32) as u8
     };
-    std::iter::repeat_with(next).take(len).collect()
+    let mut payload: Vec<u8> = std::iter::repeat_with(next).take(len).collect();
+    for block in payload.chunks_mut(geometry.bytes as usize) {
+        for at in halves(storage) {
+            // Exponents 8 to 15: up to 2^-7, up to 2.
+            block[at + 1] = block[at + 1] & 0x9F | 0x20;
+        }
+    }
+    payload
+}
+
+/// Where in a block its f16 stand (blocks.md).
+fn halves(storage: StorageType) -> &'static [usize] {
+    match storage {
+        StorageType::Q4_1 | StorageType::Q5_1 | StorageType::Q8_1 => &[0, 2],
+        StorageType::Q4_K | StorageType::Q5_K => &[0, 2],
+        StorageType::Q2_K => &[80, 82],
+        StorageType::Q3_K => &[108],
+        StorageType::Q6_K => &[208],
+        StorageType::TQ1_0 => &[52],
+        StorageType::TQ2_0 => &[64],
+        // No f16, or, in iq1_m, one that is scattered over the block.
+        StorageType::Q8_K | StorageType::IQ1_M | StorageType::MXFP4 | StorageType::NVFP4 => &[],
+        _ if storage.is_block() || storage == StorageType::F16 => &[0],
+        _ => &[],
+    }
 }
 
 fn fill(out: &mut [f32]) {

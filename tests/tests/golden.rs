@@ -2,7 +2,8 @@
 //!
 //! The vectors are compiled in, so that this runs where there are no files.
 
-use hk_core::{Backend, Portable, StorageType};
+use hk_core::blocks::{self, Block};
+use hk_core::{Backend, ErrorKind, Part, Portable, StorageType, dequantize_blocks};
 
 /// A storage type with a payload and the f32 that it decodes to, little-endian.
 struct Vector {
@@ -87,4 +88,66 @@ fn every_vector_decodes_to_the_bit() {
         let found = decode(vector.storage, vector.payload, expected.len());
         assert_same(vector.storage, &found, &expected, "whole");
     }
+}
+
+/// Where a vector starts in memory, and how much of it is asked for, makes no difference,
+/// also when the last block is partly used.
+#[test]
+fn every_vector_decodes_in_part_and_from_any_address() {
+    for vector in vectors() {
+        let expected = vector.expected();
+        let weights = vector.storage.geometry().unwrap().weights as usize;
+        for (start, count) in [1, weights - 1, weights + 1, 33, 100, 255, 256].iter().enumerate() {
+            let mut moved = vec![0xA5; start];
+            moved.extend_from_slice(vector.payload);
+            let found = decode(vector.storage, &moved[start..], *count);
+            assert_same(vector.storage, &found, &expected[..*count], "part");
+        }
+    }
+}
+
+/// Blocks that do not start a payload decode as those that do.
+#[test]
+fn every_vector_decodes_block_by_block() {
+    for vector in vectors() {
+        let geometry = vector.storage.geometry().unwrap();
+        let (weights, bytes) = (geometry.weights as usize, geometry.bytes as usize);
+        let expected = vector.expected();
+        let blocks = vector.payload.chunks(bytes).zip(expected.chunks(weights));
+        for (block, expected) in blocks.take(300) {
+            let found = decode(vector.storage, block, expected.len());
+            assert_same(vector.storage, &found, expected, "block");
+        }
+    }
+}
+
+#[test]
+fn a_vector_that_ends_early_is_an_error() {
+    for vector in vectors() {
+        let (needed, available) = (vector.payload.len() as u64, vector.payload.len() as u64 - 1);
+        let mut out = vec![0.0; vector.expected().len()];
+        let short = &vector.payload[..available as usize];
+        let error = Portable.dequantize(vector.storage, short, &mut out).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TooShort { part: Part::Data, needed, available });
+        assert!(error.to_string().contains(&format!("needs {needed}")), "{error}");
+    }
+}
+
+/// The direct call of one known type is what the table calls.
+#[test]
+fn a_direct_call_decodes_the_same() {
+    fn check<B: Block<N>, const N: usize>() {
+        let vector = vectors().find(|v| v.storage == B::STORAGE).unwrap();
+        let expected = vector.expected();
+        let mut found = vec![0.0; expected.len()];
+        dequantize_blocks::<B, N>(vector.payload, &mut found).unwrap();
+        assert_same(B::STORAGE, &found, &expected, "direct call");
+    }
+    check::<blocks::F16, 1>();
+    check::<blocks::Fp8E4M3, 1>();
+    check::<blocks::BlockQ4_0, 32>();
+    check::<blocks::BlockNvfp4, 64>();
+    check::<blocks::BlockQ4K, 256>();
+    check::<blocks::BlockIq2S, 256>();
+    check::<blocks::BlockTq1_0, 256>();
 }

@@ -2,8 +2,8 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::Block;
 use super::unpack::{apart, fence, signed};
+use super::{Block, one_by_one};
 use crate::storage::StorageType;
 
 /// One element of the dense type `f32`: IEEE binary32.
@@ -127,29 +127,18 @@ const fn widen(half: u32) -> f32 {
     f32::from_bits(bits | (half & 0x8000) << 16)
 }
 
-/// Decodes elements 64 a step: a step of few would take as long as the loop
-/// around it.
-#[inline(always)]
-fn in_steps<B: Block<1>>(blocks: &[B], out: &mut [[f32; 1]]) {
-    let (steps, rest) = blocks.as_chunks::<64>();
-    let (out_steps, out_rest) = out.as_chunks_mut::<64>();
-    for (elements, out) in steps.iter().zip(out_steps) {
-        fence();
-        for (from, to) in elements.iter().zip(out) {
-            from.decode(to);
-        }
-    }
-    for (from, to) in rest.iter().zip(out_rest) {
-        from.decode(to);
-    }
-}
-
 impl Block<1> for F32 {
     const STORAGE: StorageType = StorageType::F32;
 
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 1]) {
         *out = [f32::from_le_bytes(self.0)];
+    }
+
+    #[inline(always)]
+    fn decode_all(blocks: &[Self], out: &mut [[f32; 1]]) {
+        // A copy of memory, which compilers see in a plain loop.
+        one_by_one(blocks, out);
     }
 }
 
@@ -160,11 +149,6 @@ impl Block<1> for Bf16 {
     fn decode(&self, out: &mut [f32; 1]) {
         *out = [f32::from_bits(u32::from(u16::from_le_bytes(self.0)) << 16)];
     }
-
-    #[inline(always)]
-    fn decode_all(blocks: &[Self], out: &mut [[f32; 1]]) {
-        in_steps(blocks, out);
-    }
 }
 
 impl Block<1> for Int8 {
@@ -173,11 +157,6 @@ impl Block<1> for Int8 {
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 1]) {
         *out = [signed(self.0)];
-    }
-
-    #[inline(always)]
-    fn decode_all(blocks: &[Self], out: &mut [[f32; 1]]) {
-        in_steps(blocks, out);
     }
 }
 
@@ -188,11 +167,6 @@ impl Block<1> for Int16 {
     fn decode(&self, out: &mut [f32; 1]) {
         *out = [f32::from(i16::from_le_bytes(self.0))];
     }
-
-    #[inline(always)]
-    fn decode_all(blocks: &[Self], out: &mut [[f32; 1]]) {
-        in_steps(blocks, out);
-    }
 }
 
 impl Block<1> for Int32 {
@@ -201,11 +175,6 @@ impl Block<1> for Int32 {
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 1]) {
         *out = [i32::from_le_bytes(self.0) as f32];
-    }
-
-    #[inline(always)]
-    fn decode_all(blocks: &[Self], out: &mut [[f32; 1]]) {
-        in_steps(blocks, out);
     }
 }
 
@@ -216,11 +185,6 @@ impl Block<1> for Int64 {
     fn decode(&self, out: &mut [f32; 1]) {
         *out = [i64::from_le_bytes(self.0) as f32];
     }
-
-    #[inline(always)]
-    fn decode_all(blocks: &[Self], out: &mut [[f32; 1]]) {
-        in_steps(blocks, out);
-    }
 }
 
 impl Block<1> for Uint8 {
@@ -229,11 +193,6 @@ impl Block<1> for Uint8 {
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 1]) {
         *out = [f32::from(self.0)];
-    }
-
-    #[inline(always)]
-    fn decode_all(blocks: &[Self], out: &mut [[f32; 1]]) {
-        in_steps(blocks, out);
     }
 }
 
@@ -244,11 +203,6 @@ impl Block<1> for Uint16 {
     fn decode(&self, out: &mut [f32; 1]) {
         *out = [f32::from(u16::from_le_bytes(self.0))];
     }
-
-    #[inline(always)]
-    fn decode_all(blocks: &[Self], out: &mut [[f32; 1]]) {
-        in_steps(blocks, out);
-    }
 }
 
 impl Block<1> for Uint32 {
@@ -257,11 +211,6 @@ impl Block<1> for Uint32 {
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 1]) {
         *out = [u32::from_le_bytes(self.0) as f32];
-    }
-
-    #[inline(always)]
-    fn decode_all(blocks: &[Self], out: &mut [[f32; 1]]) {
-        in_steps(blocks, out);
     }
 }
 
@@ -272,11 +221,6 @@ impl Block<1> for Bool {
     fn decode(&self, out: &mut [f32; 1]) {
         *out = [if self.0 == 0 { 0.0 } else { 1.0 }];
     }
-
-    #[inline(always)]
-    fn decode_all(blocks: &[Self], out: &mut [[f32; 1]]) {
-        in_steps(blocks, out);
-    }
 }
 
 impl Block<1> for F64 {
@@ -285,11 +229,6 @@ impl Block<1> for F64 {
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 1]) {
         *out = [f64::from_le_bytes(self.0) as f32];
-    }
-
-    #[inline(always)]
-    fn decode_all(blocks: &[Self], out: &mut [[f32; 1]]) {
-        in_steps(blocks, out);
     }
 }
 
@@ -312,6 +251,11 @@ impl Block<1> for Uint64 {
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 1]) {
         *out = [self.to_f32()];
+    }
+
+    #[inline(always)]
+    fn decode_all(blocks: &[Self], out: &mut [[f32; 1]]) {
+        one_by_one(blocks, out);
     }
 }
 
@@ -357,9 +301,7 @@ fn decode_step(elements: &[F16; 32], out: &mut [[f32; 1]; 32]) {
 /// loop is vectorized rather than unrolled.
 #[inline(never)]
 fn decode_any(elements: &[F16], out: &mut [[f32; 1]]) {
-    for (element, out) in elements.iter().zip(out) {
-        element.decode(out);
-    }
+    one_by_one(elements, out);
 }
 
 impl Fp8E4M3 {

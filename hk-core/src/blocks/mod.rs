@@ -1,9 +1,10 @@
 //! Block layouts and their scalar decoding, one file a family (blocks.md), and the one
 //! table that maps a storage type to its decoder.
 //!
-//! A decoder works in two steps, so that each is a plain loop that compilers turn into
-//! vector code: the stored bits become an array of small integers (`codes`), and the
-//! integers become f32 in the order of operations that blocks.md gives.
+//! A decoder turns stored bits into small integers, and those into f32 in the order of
+//! operations that blocks.md gives, by loops that compilers turn into vector code
+//! (`unpack`). An operation is left out or moved only where that changes no bit: where it is
+//! exact, as a power of two that moves from one factor to the other.
 
 #[cfg(feature = "i-quants")]
 pub(crate) mod codebooks;
@@ -17,6 +18,8 @@ pub(crate) mod k;
 pub(crate) mod legacy;
 #[cfg(feature = "ternary")]
 mod ternary;
+#[cfg(test)]
+mod tests;
 pub(crate) mod unpack;
 
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
@@ -47,22 +50,21 @@ pub trait Block<const N: usize>: FromBytes + Immutable + KnownLayout + Unaligned
     /// The storage type whose payloads are made of this block.
     const STORAGE: StorageType;
 
-    /// Decodes all weights, each f32 operation rounded once, in the order of blocks.md.
+    /// Decodes all weights, to the bits that the operations of blocks.md give, each rounded
+    /// once.
     fn decode(&self, out: &mut [f32; N]);
 
-    /// Decodes consecutive blocks, as many as both slices have.
+    /// Decodes consecutive blocks, as many as both slices have. Types for which blocks one
+    /// by one are not the fastest way have their own.
     #[inline(always)]
     fn decode_all(blocks: &[Self], out: &mut [[f32; N]])
     where
         Self: Sized,
     {
-        for (block, weights) in blocks.iter().zip(out) {
-            // A call costs five percent of a small block, nothing of a large one.
-            if N < 256 {
-                block.decode(weights);
-            } else {
-                decode(block, weights);
-            }
+        if N == 1 {
+            in_steps(blocks, out);
+        } else {
+            one_by_one(blocks, out);
         }
     }
 }
@@ -106,8 +108,32 @@ pub fn dequantize_blocks<B: Block<N>, const N: usize>(
     Ok(())
 }
 
-/// [`Block::decode`], not inlined: its code is there once, and loops over blocks are not
-/// vectorized across blocks, which takes more shuffling than it gains.
+/// Elements of a dense type, 64 a step: a step of few would take as long as the loop around
+/// it.
+#[inline(always)]
+fn in_steps<B: Block<N>, const N: usize>(elements: &[B], out: &mut [[f32; N]]) {
+    let (steps, rest) = elements.as_chunks::<64>();
+    let (out_steps, out_rest) = out.as_chunks_mut::<64>();
+    for (elements, out) in steps.iter().zip(out_steps) {
+        unpack::fence();
+        one_by_one(elements, out);
+    }
+    one_by_one(rest, out_rest);
+}
+
+/// Blocks one after another, large ones by a call, which costs small ones a twentieth.
+#[inline(always)]
+fn one_by_one<B: Block<N>, const N: usize>(blocks: &[B], out: &mut [[f32; N]]) {
+    for (block, weights) in blocks.iter().zip(out) {
+        if N < 256 {
+            block.decode(weights);
+        } else {
+            decode(block, weights);
+        }
+    }
+}
+
+/// [`Block::decode`], not inlined, so that its code is there once.
 #[inline(never)]
 fn decode<B: Block<N>, const N: usize>(block: &B, weights: &mut [f32; N]) {
     block.decode(weights);

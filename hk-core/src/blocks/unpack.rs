@@ -1,4 +1,29 @@
 //! Stored bits to small integers, and small integers to f32: the loops that families share.
+//!
+//! They are plain loops over arrays, written for what compilers make of them with the
+//! vectors of four f32 that every x86-64 has: all lanes filled, nothing transposed, and as
+//! few instructions as can be. Where a compiler sees too much it does worse, by a half and
+//! more, so that some things are hidden from it ([`apart`], [`fence`]). No unsafe code and no
+//! instruction set is needed for that, and on other hosts it costs next to nothing.
+
+/// The same value, as far as the compiler knows some other one.
+///
+/// - An array of small integers, made sixteen a vector, is to become f32 four a vector. A
+///   compiler that sees through from one to the other makes the integers four at a time
+///   too. So they go through memory, which stays in the first cache.
+/// - Masks and bits that it knows, a compiler applies to each byte on its own, or by a shift
+///   of its own; those that it does not know, to a vector at once.
+#[inline(always)]
+pub(super) fn apart<T>(value: T) -> T {
+    core::hint::black_box(value)
+}
+
+/// Keeps the loop around it from being vectorized, which would take a weight each of several
+/// blocks into one vector and transpose; the loop in it is.
+#[inline(always)]
+pub(super) fn fence() {
+    core::hint::black_box(());
+}
 
 /// The 4-bit codes of `qs`: all low nibbles, then all high ones.
 #[inline(always)]
@@ -12,26 +37,24 @@ pub(crate) fn nibbles(qs: &[u8; 16]) -> [u8; 32] {
     codes
 }
 
-/// The same array, as far as the compiler knows some other one.
-///
-/// Small integers are made sixteen a vector and become f32 four a vector. Where the compiler
-/// sees through from one to the other it makes the integers four at a time too, or takes one
-/// weight each of several blocks into a vector and transposes; both cost more than half
-/// of the speed. So the array goes through memory (which stays in the first cache).
+/// The 2-bit codes of `qs`: of each 32 bytes the lowest two bits, then the next, and so on.
+#[cfg(any(feature = "k-quants", feature = "ternary"))]
 #[inline(always)]
-pub(super) fn apart<T>(array: T) -> T {
-    core::hint::black_box(array)
+pub(crate) fn two_bits(qs: &[[u8; 32]; 2]) -> [u8; 256] {
+    let mut codes = [0; 256];
+    for (codes, qs) in codes.as_chunks_mut::<128>().0.iter_mut().zip(qs) {
+        for (quarter, codes) in codes.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+            for (code, q) in codes.iter_mut().zip(qs) {
+                *code = q >> (2 * quarter) & 3;
+            }
+        }
+    }
+    codes
 }
 
-/// Keeps loops over sub-blocks from being vectorized across.
-#[inline(always)]
-pub(super) fn fence() {
-    core::hint::black_box(());
-}
-
-/// 2^23, the bits of the float. A whole number under 2^23 in its low bits is the float that
-/// much larger, and 2^23 comes off again together with the number's offset, exactly: one
-/// operation less than to convert and to subtract.
+/// The bits of 2^23 in f32. A whole number under 2^23 in the low bits makes it the float that
+/// is larger by as much; 2^23 comes off again together with the number's offset, exactly:
+/// one operation less than to convert the number and to subtract the offset.
 pub(super) const RAISED: u32 = 0x4B00_0000;
 /// What [`RAISED`] adds.
 pub(super) const RAISE: f32 = 8_388_608.0;
@@ -71,12 +94,11 @@ pub(super) fn signed(q: i8) -> f32 {
 }
 
 /// The 4-bit codes of `qs` through `weight` to `out`: those of the low nibbles with the first
-/// terms, then those of the high nibbles with the second. `weight` gets a code in the low
-/// bits of `base`, a high one times 16: terms that are 16 times smaller make up for it
-/// exactly.
+/// terms, then those of the high nibbles with the second.
 ///
-/// Each byte is widened once for both. The compiler would narrow the masks to bytes, and
-/// widen twice, if it knew them.
+/// `weight` gets a code in the low bits of `base`, one of a high nibble times 16: each byte is
+/// widened once for both, and then only masked. A scale that is 16 times smaller makes up
+/// for it exactly, since no f16, nor a whole number of one, is near the smallest f32.
 #[inline(always)]
 pub(super) fn split_nibbles<T: Copy>(
     qs: &[u8],
@@ -94,8 +116,8 @@ pub(super) fn split_nibbles<T: Copy>(
     }
 }
 
-/// As [`split_nibbles`], for the four 2-bit codes of each byte, the lowest bits first: codes
-/// come times 1, 4, 16 and 64, and each has an output of its own.
+/// As [`split_nibbles`], for the four 2-bit codes of each byte, the lowest bits first: `weight`
+/// gets them times 1, 4, 16 and 64, and each has an output of its own.
 #[cfg(any(feature = "k-quants", feature = "ternary"))]
 #[inline(always)]
 pub(super) fn split_quarters<T: Copy>(
@@ -142,7 +164,6 @@ pub(super) fn masks(bits: [u8; 4]) -> [u8; 32] {
     for (masks, bits) in masks.as_chunks_mut::<8>().0.iter_mut().zip(bits) {
         *masks = [bits; 8];
     }
-    // Of bits that it knows the compiler would shift each to its place on its own.
     for (mask, bit) in masks.iter_mut().zip(*apart(&BITS)) {
         *mask = if *mask & bit == bit { 0xFF } else { 0 };
     }
@@ -162,12 +183,12 @@ pub(super) const fn pairs(values: &[i8; 16]) -> [u16; 256] {
     pairs
 }
 
-/// What the 4-bit codes of `qs` stand for through `weight` to `out`: those of the low
-/// nibbles, then those of the high ones. `weight` gets them times [`UP`].
+/// What the 4-bit codes of `qs` (at most 16 bytes) stand for, through `weight` to `out`: those
+/// of the low nibbles, then those of the high ones. `weight` gets them times [`UP`], since to
+/// place a byte at the top of four takes less than to extend its sign.
 ///
-/// To place a byte at the top of four takes less than to extend its sign. Two codes are
-/// looked up at once, and four bytes joined in a word, since single stores of single weights
-/// would take most of the time.
+/// Two codes are looked up at once and four bytes joined to a word: there is one store for
+/// eight weights, where a store for each would take most of the time.
 #[cfg(any(feature = "i-quants", feature = "fp4"))]
 #[inline(always)]
 pub(super) fn look_up(
@@ -197,18 +218,3 @@ pub(super) fn look_up(
 /// 2^24.
 #[cfg(any(feature = "i-quants", feature = "fp4"))]
 pub(super) const UP: f32 = 16_777_216.0;
-
-/// The 2-bit codes of `qs`: of each 32 bytes the lowest two bits, then the next, and so on.
-#[cfg(any(feature = "k-quants", feature = "ternary"))]
-#[inline(always)]
-pub(crate) fn two_bits(qs: &[[u8; 32]; 2]) -> [u8; 256] {
-    let mut codes = [0; 256];
-    for (codes, qs) in codes.as_chunks_mut::<128>().0.iter_mut().zip(qs) {
-        for (quarter, codes) in codes.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-            for (code, q) in codes.iter_mut().zip(qs) {
-                *code = q >> (2 * quarter) & 3;
-            }
-        }
-    }
-    codes
-}
