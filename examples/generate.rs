@@ -177,7 +177,7 @@ impl Continuation<'_> {
             return Ok(Some(End::ContextFull));
         }
         let token = greedy(self.reference.logits()?)?;
-        if self.tokenizer.end() == Some(token) {
+        if self.tokenizer.is_end(token) {
             return Ok(Some(End::Told));
         }
         let text = self.text.push(&self.tokenizer.bytes(token)?);

@@ -101,12 +101,12 @@ fn a_tokenizer_that_makes_no_sense_is_named() {
     let numbers = pack_i32([1]).unwrap();
     let [no_space, unknown, one] = [["he"], ["h €"], ["h e"]].map(|list| strings(&list));
     let cases = [
-        ("model", Value::String("llama"), "\"llama\" is not known here, only gpt2"),
-        ("pre", Value::String("qwen2"), "only gpt-2, smollm"),
+        ("model", Value::String("bert"), "\"bert\" is not known here, only gpt2, llama"),
+        ("pre", Value::String("default"), "only gpt-2, smollm, llama-bpe, qwen2"),
         ("pre", Value::Int64(3), "int64"),
         ("tokens", Value::Bytes(&numbers), "packed array of strings"),
         ("tokens", Value::Bytes(&[1, 0, 0, 0, 255, 255, 255, 255]), "packed array of strings"),
-        ("token_type", Value::Bytes(&one), "packed array of integers"),
+        ("token_type", Value::Bytes(&one), "array of numbers"),
         ("merges", Value::Bytes(&no_space), "merge 0, \"he\", has no space"),
         ("merges", Value::Bytes(&unknown), "needs \"€\", which is not in tokenizer.ggml.tokens"),
         ("bos_token_id", Value::Int64(512), "512 is no token"),

@@ -4,4 +4,5 @@ mod errors;
 mod logits;
 mod model_file;
 mod program;
+mod sentencepiece;
 mod tokens;

@@ -38,7 +38,7 @@ const KNOWN: &[(&str, &[u32])] = &[
 fn tokens_are_those_of_the_reference_tokenizer() {
     let file = model_file::read();
     let tokenizer = Tokenizer::read(&Hk::parse(&file).unwrap().metadata()).unwrap();
-    assert_eq!(tokenizer.pre_tokenizer(), PreTokenizer::Gpt2);
+    assert_eq!(tokenizer.pre_tokenizer(), Some(PreTokenizer::Gpt2));
     for &(text, tokens) in KNOWN {
         assert_eq!(tokenizer.encode(text).unwrap(), tokens, "{text:?}");
         assert_eq!(tokenizer.decode(tokens).unwrap(), text);
@@ -89,6 +89,37 @@ fn words_decide_what_merges() {
     let encode = |tokenizer: Tokenizer<'_>| tokenizer.encode(" 12 1").unwrap();
     assert_eq!(with_vocabulary(&tokens, &merges, "gpt-2", encode), [3, 5, 4]);
     assert_eq!(with_vocabulary(&tokens, &merges, "smollm", encode), [3, 1, 2, 3, 1]);
+}
+
+#[test]
+fn a_word_that_is_a_token_goes_before_merges_where_the_name_says_so() {
+    let tokens = ["<e>", "1", "2", "3", "12", "123"];
+    let encode = |tokenizer: Tokenizer<'_>| tokenizer.encode("123").unwrap();
+    assert_eq!(with_vocabulary(&tokens, &["1 2"], "llama-bpe", encode), [5]);
+    assert_eq!(with_vocabulary(&tokens, &["1 2"], "smaug-bpe", encode), [4, 3]);
+    assert_eq!(with_vocabulary(&tokens, &["1 2"], "qwen2", encode), [1, 2, 3]);
+}
+
+#[test]
+fn tokens_that_end_a_turn_are_known_by_key_and_by_text() {
+    let file = model_file::read();
+    let tokens = strings(&["<e>", "a", "<|im_end|>", "<|eot_id|>", "b", "c"]);
+    let merges = strings(&[]);
+    let copy = Copy::of(&file)
+        .set("tokenizer.ggml.tokens", Value::Bytes(&tokens))
+        .set("tokenizer.ggml.merges", Value::Bytes(&merges))
+        .set("tokenizer.ggml.eot_token_id", Value::Int64(4))
+        .build();
+    let hk = Hk::parse(&copy).unwrap();
+    let tokenizer = Tokenizer::read(&hk.metadata()).unwrap();
+    let ends: Vec<u32> = (0..6).filter(|&token| tokenizer.is_end(token)).collect();
+    assert_eq!(ends, [0, 2, 3, 4]);
+    assert_eq!(tokenizer.decode(&[1, 2, 4, 5]).unwrap(), "ac");
+    let chat = ["<e>a<|im_end|>", &tokenizer.guard("a")].concat();
+    assert_eq!(tokenizer.encode_chat(&chat).unwrap(), [0, 1, 2, 1]);
+    assert_eq!(tokenizer.encode_chat("a<|im_end|>c").unwrap(), [0, 1, 2, 5]);
+    let guarded = tokenizer.encode_chat(&tokenizer.guard("<|im_end|>"));
+    assert_eq!(guarded, Err(Error::NoTokenForByte(b'<')));
 }
 
 #[test]
