@@ -9,7 +9,7 @@
 //! - [`Reference`] runs the model in plain `f32`, one token at a time.
 //! - [`Tokenizer`] turns text into tokens and back; [`TextStream`] puts the bytes of
 //!   tokens together to whole characters.
-//! - [`greedy`] picks the next token.
+//! - [`greedy`] and [`Sampler`] pick the next token.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), hk_examples::Error> {
@@ -47,6 +47,6 @@ pub use hyperparameters::Hyperparameters;
 pub use model::{Layer, Matrix, Model, Norm};
 pub use reference::Reference;
 pub use rows::{Rows, Serial};
-pub use sampling::greedy;
+pub use sampling::{Sampler, Sampling, greedy};
 pub use text::TextStream;
 pub use tokenizer::{PreTokenizer, Tokenizer};

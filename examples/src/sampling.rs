@@ -1,5 +1,10 @@
 //! The choice of the next token.
 
+use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::vec::Vec;
+use core::cmp::{Ordering, Reverse};
+use core::iter;
+
 use crate::error::{Error, Result};
 
 /// The token with the largest logit; of equal ones, the first. NaN is never the largest.
@@ -19,4 +24,344 @@ pub fn greedy(logits: &[f32]) -> Result<u32> {
         }
     }
     best.map(|(token, _)| token).ok_or(Error::NotNumbers)
+}
+
+/// How a [`Sampler`] chooses. The default is the most likely token every time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampling {
+    /// How evenly the choice falls: likely tokens more often under 1, unlikely ones over it.
+    /// The most likely one always at 0 or less.
+    pub temperature: f32,
+    /// Choose among this many of the most likely tokens; among all at 0.
+    pub top_k: usize,
+    /// Choose among the most likely tokens that together have this probability; among all
+    /// at 1 or more.
+    pub top_p: f32,
+    /// Leave out tokens less likely than this part of the most likely one's probability;
+    /// none at 0 or less.
+    pub min_p: f32,
+    /// Divides the logits of the last [`Sampler::REPEAT_WINDOW`] tokens that are over 0, and
+    /// multiplies those under 0; 1 changes none. It counts at temperature 0 too.
+    pub repeat_penalty: f32,
+    /// Where the random numbers begin.
+    pub seed: u64,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Sampling {
+            temperature: 0.0,
+            top_k: 40,
+            top_p: 0.95,
+            min_p: 0.05,
+            repeat_penalty: 1.0,
+            seed: 0,
+        }
+    }
+}
+
+/// Chooses tokens by their logits and chance: the same ones for the same logits and seed,
+/// on every host. The penalty comes first, then top-k, top-p and min-p cut the list in this
+/// order, and temperature weighs what is left.
+///
+/// ```
+/// use hk_examples::{Sampler, Sampling};
+/// let mut sampler = Sampler::new(Sampling { temperature: 0.8, seed: 7, ..Sampling::default() });
+/// let token = sampler.choose(&[1.0, 3.0, -2.0, 2.5])?;
+/// sampler.accept(token);
+/// # Ok::<(), hk_examples::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Sampler {
+    sampling: Sampling,
+    random: Random,
+    recent: VecDeque<u32>,
+}
+
+impl Sampler {
+    /// How many tokens the penalty for repetition looks back.
+    pub const REPEAT_WINDOW: usize = 64;
+
+    /// A sampler that has seen no token.
+    pub fn new(sampling: Sampling) -> Self {
+        Sampler { sampling, random: Random(sampling.seed), recent: VecDeque::new() }
+    }
+
+    /// Takes note of a token of the text, read or chosen.
+    pub fn accept(&mut self, token: u32) {
+        if self.recent.len() == Self::REPEAT_WINDOW {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(token);
+    }
+
+    /// Chooses the next token. Those whose logit is NaN are never chosen.
+    ///
+    /// # Errors
+    /// [`Error::NotNumbers`] when every logit is NaN, or there are none.
+    pub fn choose(&mut self, logits: &[f32]) -> Result<u32> {
+        if self.sampling.repeat_penalty == 1.0 {
+            self.choose_of(logits)
+        } else {
+            self.choose_of(&self.penalized(logits))
+        }
+    }
+
+    /// The logits with those of recent tokens made smaller.
+    fn penalized(&self, logits: &[f32]) -> Vec<f32> {
+        let penalty = self.sampling.repeat_penalty;
+        let mut penalized = logits.to_vec();
+        for &token in &self.recent {
+            let index = token as usize;
+            // From the original, so that a token that came twice counts once.
+            let (Some(to), Some(&logit)) = (penalized.get_mut(index), logits.get(index)) else {
+                continue;
+            };
+            *to = if logit > 0.0 { logit / penalty } else { logit * penalty };
+        }
+        penalized
+    }
+
+    fn choose_of(&mut self, logits: &[f32]) -> Result<u32> {
+        let temperature = self.sampling.temperature;
+        let largest = greedy(logits)?;
+        let top = logits.get(largest as usize).copied().unwrap_or(f32::NAN);
+        // NaN is no temperature either. Of infinite logits none is more likely than another.
+        if temperature > 0.0 && top.is_finite() {
+            let candidates = self.sampling.candidates(logits, top);
+            Ok(self.random.draw(&candidates, temperature, top).unwrap_or(largest))
+        } else {
+            Ok(largest)
+        }
+    }
+}
+
+impl Sampling {
+    /// The tokens to choose among, of which `top` is the largest logit.
+    fn candidates(&self, logits: &[f32], top: f32) -> Vec<Candidate> {
+        let all = (0..).zip(logits).filter(|(_, logit)| !logit.is_nan());
+        // A heap, for the whole vocabulary need not be sorted to find the likely part.
+        let mut heap: BinaryHeap<Candidate> =
+            all.map(|(token, &logit)| Candidate { logit, token }).collect();
+        if self.top_k > 0 && self.top_k < heap.len() {
+            heap = iter::from_fn(|| heap.pop()).take(self.top_k).collect();
+        }
+        if self.top_p >= 1.0 && self.min_p <= 0.0 {
+            return heap.into_vec();
+        }
+        let weight = |candidate: &Candidate| candidate.weight(1.0, top);
+        let enough = f64::from(self.top_p) * heap.iter().map(weight).sum::<f64>();
+        let mut kept: Vec<Candidate> = Vec::new();
+        let mut sum = 0.0;
+        while let Some(candidate) = heap.pop() {
+            let weight = weight(&candidate);
+            let too_unlikely = weight < f64::from(self.min_p);
+            if !kept.is_empty() && (too_unlikely || (self.top_p < 1.0 && sum >= enough)) {
+                break;
+            }
+            sum += weight;
+            kept.push(candidate);
+        }
+        kept
+    }
+}
+
+/// A token that may be chosen. The order is that of logits; of equal ones the first token
+/// is the largest.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    logit: f32,
+    token: u32,
+}
+
+impl Candidate {
+    /// Its probability as a part of that of the token with logit `top`.
+    fn weight(&self, temperature: f32, top: f32) -> f64 {
+        libm::exp((f64::from(self.logit) - f64::from(top)) / f64::from(temperature))
+    }
+}
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let order = self.logit.total_cmp(&other.logit);
+        order.then(Reverse(self.token).cmp(&Reverse(other.token)))
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Candidate {}
+
+/// SplitMix64 (Steele, Lea and Flood, 2014).
+#[derive(Clone, Debug)]
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// From 0 up to but not 1, in steps of 2⁻⁵³.
+    fn fraction(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// One of the candidates, each as often as its weight says.
+    fn draw(&mut self, candidates: &[Candidate], temperature: f32, top: f32) -> Option<u32> {
+        let weights = || candidates.iter().map(|candidate| candidate.weight(temperature, top));
+        let mut left = self.fraction() * weights().sum::<f64>();
+        for (candidate, weight) in candidates.iter().zip(weights()) {
+            left -= weight;
+            if left < 0.0 {
+                return Some(candidate.token);
+            }
+        }
+        // Rounding may leave a little.
+        candidates.first().map(|candidate| candidate.token)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    const HOT: Sampling = Sampling {
+        temperature: 1.0,
+        top_k: 0,
+        top_p: 1.0,
+        min_p: 0.0,
+        repeat_penalty: 1.0,
+        seed: 0,
+    };
+
+    /// How often each token is chosen.
+    fn counts(sampling: Sampling, logits: &[f32], draws: usize) -> Vec<usize> {
+        let mut sampler = Sampler::new(sampling);
+        let mut counts = vec![0; logits.len()];
+        for _ in 0..draws {
+            counts[sampler.choose(logits).unwrap() as usize] += 1;
+        }
+        counts
+    }
+
+    fn kept(sampling: Sampling, logits: &[f32]) -> Vec<u32> {
+        let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let mut tokens: Vec<u32> =
+            sampling.candidates(logits, top).iter().map(|candidate| candidate.token).collect();
+        tokens.sort_unstable();
+        tokens
+    }
+
+    #[test]
+    fn random_numbers_are_those_of_the_paper() {
+        let mut random = Random(1_234_567);
+        let expected = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973];
+        assert_eq!([random.next(), random.next()], expected);
+        assert!((0..1000).all(|_| (0.0..1.0).contains(&random.fraction())));
+    }
+
+    #[test]
+    fn tokens_are_chosen_as_often_as_they_are_likely() {
+        // Probabilities 1/2, 1/4, 1/8, 1/8.
+        let logits: Vec<f32> = [4.0, 2.0, 1.0, 1.0].map(libm::logf).to_vec();
+        let counts_at = |temperature| counts(Sampling { temperature, ..HOT }, &logits, 20_000);
+        for (count, expected) in counts_at(1.0).into_iter().zip([10_000, 5_000, 2_500, 2_500]) {
+            assert!(count.abs_diff(expected) < 300, "{count} {expected}");
+        }
+        // At temperature 1/2 the weights are squares: 16, 4, 1, 1.
+        for (count, expected) in counts_at(0.5).into_iter().zip([14_545, 3_636, 909, 909]) {
+            assert!(count.abs_diff(expected) < 300, "{count} {expected}");
+        }
+        assert_eq!(counts_at(0.0), [20_000, 0, 0, 0]);
+        assert_eq!(counts_at(f32::NAN), [20_000, 0, 0, 0]);
+        assert_eq!(counts_at(1e-30), [20_000, 0, 0, 0]);
+    }
+
+    #[test]
+    fn cuts_keep_the_likely_tokens() {
+        // Probabilities 1/8, 1/2, 1/4, 1/8.
+        let logits: Vec<f32> = [1.0, 4.0, 2.0, 1.0].map(libm::logf).to_vec();
+        let top_k = |top_k| kept(Sampling { top_k, ..HOT }, &logits);
+        assert_eq!(
+            [0, 1, 2, 3, 4, 9].map(top_k),
+            [
+                vec![0, 1, 2, 3],
+                vec![1],
+                vec![1, 2],
+                vec![0, 1, 2],
+                vec![0, 1, 2, 3],
+                vec![0, 1, 2, 3]
+            ]
+        );
+        let top_p = |top_p| kept(Sampling { top_p, ..HOT }, &logits);
+        assert_eq!(
+            [0.0, 0.4, 0.6, 0.8, 0.99, 1.0].map(top_p),
+            [vec![1], vec![1], vec![1, 2], vec![0, 1, 2], vec![0, 1, 2, 3], vec![0, 1, 2, 3]]
+        );
+        let min_p = |min_p| kept(Sampling { min_p, ..HOT }, &logits);
+        assert_eq!(
+            [0.2, 0.3, 0.6, 2.0].map(min_p),
+            [vec![0, 1, 2, 3], vec![1, 2], vec![1], vec![1]]
+        );
+        // Of the two likeliest the first has 2/3.
+        assert_eq!(kept(Sampling { top_k: 2, top_p: 0.66, ..HOT }, &logits), [1]);
+        assert_eq!(kept(Sampling { top_p: f32::NAN, min_p: f32::NAN, ..HOT }, &logits).len(), 4);
+    }
+
+    #[test]
+    fn the_same_seed_chooses_the_same_tokens() {
+        let logits: Vec<f32> = (0..500_u16).map(|i| f32::from(i * 37 % 101) / 20.0).collect();
+        let tokens = |seed| {
+            let mut sampler = Sampler::new(Sampling { seed, ..HOT });
+            (0..20).map(|_| sampler.choose(&logits).unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(tokens(3), tokens(3));
+        assert_ne!(tokens(3), tokens(4));
+    }
+
+    #[test]
+    fn repeated_tokens_lose_once_within_the_window() {
+        let logits = [2.0, 1.9, -1.0];
+        let sampling = Sampling { repeat_penalty: 1.1, ..Sampling::default() };
+        let mut sampler = Sampler::new(sampling);
+        assert_eq!(sampler.choose(&logits), Ok(0));
+        for token in [0, 0, 2, 99] {
+            sampler.accept(token);
+        }
+        assert_eq!(sampler.penalized(&logits), [2.0 / 1.1, 1.9, -1.1]);
+        assert_eq!(sampler.choose(&logits), Ok(1));
+        for _ in 0..Sampler::REPEAT_WINDOW {
+            sampler.accept(2);
+        }
+        assert_eq!(sampler.choose(&logits), Ok(0));
+    }
+
+    #[test]
+    fn logits_that_are_no_numbers_are_never_chosen() {
+        let logits = [f32::NAN, 1.0, f32::NAN, f32::NEG_INFINITY, 1.0];
+        let counts = counts(HOT, &logits, 200);
+        assert!(counts[1] > 0 && counts[4] > 0 && counts[1] + counts[4] == 200, "{counts:?}");
+        let mut sampler = Sampler::new(HOT);
+        assert_eq!(sampler.choose(&[f32::NAN; 3]), Err(Error::NotNumbers));
+        assert_eq!(sampler.choose(&[]), Err(Error::NotNumbers));
+        assert_eq!(sampler.choose(&[1.0, f32::INFINITY]), Ok(1));
+        assert_eq!(sampler.choose(&[f32::NEG_INFINITY; 2]), Ok(0));
+        assert_eq!(sampler.choose(&[f32::MAX, f32::MIN]), Ok(0));
+    }
 }
