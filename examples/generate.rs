@@ -8,14 +8,17 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use hk_examples::{Model, Reference, Rows, TextStream, Tokenizer, greedy};
+use hk_examples::{Engine, Model, Task, TextStream, Threads, Tokenizer, greedy};
 use hk_std::ModelFile;
-use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 /// Go on with a text, by a Llama model in an HK file.
 ///
@@ -32,6 +35,12 @@ struct Args {
     /// Stop after this many tokens, if the model has not ended the text before
     #[arg(short = 'n', long = "tokens", value_name = "N", default_value_t = 256)]
     tokens: usize,
+    /// Longest text in tokens, prompt and all [default: what the model was made for]
+    #[arg(long, value_name = "N")]
+    context: Option<NonZeroUsize>,
+    /// Threads to use; the text does not depend on it [default: one a processor]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
 }
 
 fn main() -> ExitCode {
@@ -59,15 +68,19 @@ fn run(args: &Args) -> Result<(), String> {
     let prompt = tokenizer.encode_prompt(&args.prompt).map_err(|error| error.to_string())?;
     let loading = started.elapsed();
 
-    let reference = Reference::new(&model, backend, &Threads);
-    if prompt.len() > reference.room() {
-        let (tokens, room) = (prompt.len(), reference.room());
+    let threads = Pool::new(args.threads);
+    let mut engine = Engine::new(&model, backend, &threads).map_err(named)?;
+    if let Some(context) = args.context {
+        engine = engine.with_context(context.get());
+    }
+    if prompt.len() > engine.room() {
+        let (tokens, room) = (prompt.len(), engine.room());
         let problem =
             format!("the prompt has {tokens} tokens, the context of this model holds {room}");
         return Err(format!("{problem}: give a shorter one"));
     }
     let mut continuation =
-        Continuation { tokenizer: &tokenizer, reference, text: TextStream::default() };
+        Continuation { tokenizer: &tokenizer, engine, text: TextStream::default() };
     let outcome =
         continuation.tell(&args.prompt, &prompt, args.tokens).map_err(|error| match error {
             Failure::Model(error) => named(error),
@@ -111,7 +124,7 @@ fn is_gguf(path: &Path) -> bool {
 /// A model on its way through a text.
 struct Continuation<'m> {
     tokenizer: &'m Tokenizer<'m>,
-    reference: Reference<'m>,
+    engine: Engine<'m>,
     text: TextStream,
 }
 
@@ -151,9 +164,7 @@ impl Continuation<'_> {
     fn tell(&mut self, prompt: &str, tokens: &[u32], most: usize) -> Result<Outcome, Failure> {
         let started = Instant::now();
         let mut end = show(prompt)?;
-        for &token in tokens {
-            self.reference.push(token)?;
-        }
+        self.engine.read(tokens)?;
         let reading = started.elapsed();
         let started = Instant::now();
         let mut written = 0;
@@ -173,16 +184,16 @@ impl Continuation<'_> {
 
     /// Writes one token, unless the text ends here.
     fn next(&mut self) -> Result<Option<End>, Failure> {
-        if self.reference.room() == 0 {
+        if self.engine.room() == 0 {
             return Ok(Some(End::ContextFull));
         }
-        let token = greedy(self.reference.logits()?)?;
+        let token = greedy(self.engine.logits()?)?;
         if self.tokenizer.is_end(token) {
             return Ok(Some(End::Told));
         }
         let text = self.text.push(&self.tokenizer.bytes(token)?);
         let end = show(&text)?;
-        self.reference.push(token)?;
+        self.engine.push(token)?;
         Ok(end)
     }
 }
@@ -221,29 +232,45 @@ fn rate(tokens: usize, time: Duration) -> String {
     format!("{tokens} tokens in {seconds:.2} s ({per_second:.1} a second)")
 }
 
-/// Shares rows out over rayon's threads.
-struct Threads;
-
-impl Threads {
-    /// Weights below which waking threads up costs more than it brings.
-    const WORTH_WAKING: usize = 1 << 17;
+/// Threads that wait for work beside the one that hands it out.
+struct Pool {
+    /// None where one thread is enough, or the system has no more to give.
+    others: Option<ThreadPool>,
 }
 
-impl Rows for Threads {
-    fn split(
-        &self,
-        out: &mut [f32],
-        row_len: usize,
-        job: &(dyn Fn(usize, &mut [f32]) -> hk_examples::Result<()> + Sync),
-    ) -> hk_examples::Result<()> {
-        if out.len().saturating_mul(row_len) < Self::WORTH_WAKING {
-            return job(0, out);
+impl Pool {
+    fn new(count: Option<NonZeroUsize>) -> Self {
+        let count = count.or_else(|| thread::available_parallelism().ok());
+        let others = count.map_or(0, |count| count.get() - 1);
+        if others == 0 {
+            return Pool { others: None };
         }
-        let threads = hk_std::threads();
-        if threads == 1 {
-            return job(0, out);
+        Pool { others: ThreadPoolBuilder::new().num_threads(others).build().ok() }
+    }
+}
+
+impl Threads for Pool {
+    fn count(&self) -> usize {
+        1 + self.others.as_ref().map_or(0, ThreadPool::current_num_threads)
+    }
+
+    fn run(&self, tasks: &mut [&mut Task<'_>]) {
+        let tasks = Mutex::new(tasks.iter_mut());
+        // A task that panics ends the program, so no lock is ever found broken.
+        let next = || tasks.lock().ok().and_then(|mut tasks| tasks.next());
+        let work = || {
+            while let Some(task) = next() {
+                task();
+            }
+        };
+        match &self.others {
+            None => work(),
+            Some(others) => others.in_place_scope(|scope| {
+                for _ in 0..others.current_num_threads() {
+                    scope.spawn(|_| work());
+                }
+                work();
+            }),
         }
-        let rows = out.len().div_ceil(threads * 4).max(1);
-        out.par_chunks_mut(rows).enumerate().try_for_each(|(i, part)| job(i * rows, part))
     }
 }

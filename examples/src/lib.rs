@@ -6,6 +6,8 @@
 //!
 //! - [`Hyperparameters`] and [`Model`] read a file and check it: what is missing or has
 //!   another shape is an error that names the key or tensor.
+//! - [`Engine`] runs the model: weights multiplied as they are stored, prompts many tokens
+//!   at a time, on all threads.
 //! - [`Reference`] runs the model in plain `f32`, one token at a time.
 //! - [`Tokenizer`] turns text into tokens and back; [`TextStream`] puts the bytes of
 //!   tokens together to whole characters.
@@ -14,16 +16,14 @@
 //! ```no_run
 //! # fn main() -> Result<(), hk_examples::Error> {
 //! # let file: &[u8] = &[];
-//! use hk_examples::{Model, Reference, Serial, Tokenizer, greedy};
+//! use hk_examples::{Engine, Model, Serial, Tokenizer, greedy};
 //!
 //! let hk = hk_core::Hk::parse(file)?;
 //! let model = Model::read(&hk)?;
 //! let tokenizer = Tokenizer::read(&hk.metadata())?;
-//! let mut reference = Reference::new(&model, &hk_core::Portable, &Serial);
-//! for token in tokenizer.encode_prompt("Once upon a time")? {
-//!     reference.push(token)?;
-//! }
-//! let next = greedy(reference.logits()?)?;
+//! let mut engine = Engine::new(&model, &hk_core::Portable, &Serial)?;
+//! engine.read(&tokenizer.encode_prompt("Once upon a time")?)?;
+//! let next = greedy(engine.logits()?)?;
 //! # Ok(())
 //! # }
 //! ```
@@ -32,6 +32,7 @@
 
 extern crate alloc;
 
+mod engine;
 mod error;
 mod hyperparameters;
 mod math;
@@ -42,9 +43,10 @@ mod sampling;
 mod text;
 mod tokenizer;
 
+pub use engine::{Engine, Task, Threads};
 pub use error::{Error, Result};
-pub use hyperparameters::Hyperparameters;
-pub use model::{Layer, Matrix, Model, Norm};
+pub use hyperparameters::{Architecture, Hyperparameters};
+pub use model::{Layer, Matrix, Model, Vector};
 pub use reference::Reference;
 pub use rows::{Rows, Serial};
 pub use sampling::{Sampler, Sampling, greedy};

@@ -93,6 +93,17 @@ pub(crate) fn rotate(head: &mut [f32], rotation: &[[f32; 2]]) {
     }
 }
 
+/// Rotates the pairs (0, n), (1, n + 1), ... of the first 2n numbers of `head`, n the
+/// length of `rotation`: Qwen's pairing.
+pub(crate) fn rotate_halves(head: &mut [f32], rotation: &[[f32; 2]]) {
+    let n = rotation.len();
+    for (i, [cos, sin]) in rotation.iter().enumerate() {
+        let (a, b) = (head[i], head[i + n]);
+        head[i] = a * cos - b * sin;
+        head[i + n] = a * sin + b * cos;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,10 +5,13 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use hk_core::{Backend, Hk, Portable, Residual, Tensor};
+use hk_core::dot::ActivationForm;
+use hk_core::{
+    Backend, Hk, Portable, Residual, SparsityType, StorageType, Tensor, TensorEntry, TileLayout,
+};
 
 use crate::error::{Error, Result};
-use crate::hyperparameters::Hyperparameters;
+use crate::hyperparameters::{Architecture, Hyperparameters};
 
 /// A Llama model in an HK file: hyperparameters, and tensors that are used where they
 /// stand in the file, in the type they are stored in.
@@ -21,21 +24,28 @@ pub struct Model<'a> {
     /// The layers in order.
     pub layers: Vec<Layer<'a>>,
     /// The norm before the output.
-    pub output_norm: Norm<'a>,
+    pub output_norm: Vector<'a>,
     /// A row for each token: its logit. The embedding itself where the file has no other.
     pub output: Matrix<'a>,
+    /// What the frequency of each pair of a head is divided by: Llama 3's scaling.
+    pub rope_freqs: Option<Vector<'a>>,
 }
 
 /// The tensors of one layer, under their names in the file.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names are those of the tensors
 pub struct Layer<'a> {
-    pub attn_norm: Norm<'a>,
+    pub attn_norm: Vector<'a>,
     pub attn_q: Matrix<'a>,
     pub attn_k: Matrix<'a>,
     pub attn_v: Matrix<'a>,
+    pub attn_q_bias: Option<Vector<'a>>,
+    pub attn_k_bias: Option<Vector<'a>>,
+    pub attn_v_bias: Option<Vector<'a>>,
+    pub attn_q_norm: Option<Vector<'a>>,
+    pub attn_k_norm: Option<Vector<'a>>,
     pub attn_output: Matrix<'a>,
-    pub ffn_norm: Norm<'a>,
+    pub ffn_norm: Vector<'a>,
     pub ffn_gate: Matrix<'a>,
     pub ffn_up: Matrix<'a>,
     pub ffn_down: Matrix<'a>,
@@ -48,7 +58,7 @@ impl<'a> Model<'a> {
     /// # Errors
     /// As [`Hyperparameters::read`]; a tensor that is missing, has another shape than the
     /// hyperparameters say, is stored as something that cannot be read row by row, or has
-    /// too few bytes; a tensor that no plain Llama model has.
+    /// too few bytes; a tensor that no such model has.
     pub fn read(hk: &Hk<'a>) -> Result<Self> {
         let hyperparameters = Hyperparameters::read(&hk.metadata())?;
         let mut tensors = Tensors::of(hk);
@@ -59,13 +69,19 @@ impl<'a> Model<'a> {
         let layers = (0..hyperparameters.layers)
             .map(|i| Layer::read(&mut tensors, i, &hyperparameters))
             .collect::<Result<_>>()?;
-        let output_norm = tensors.norm("output_norm.weight", width)?;
+        let output_norm = tensors.vector("output_norm.weight", width)?;
         let output = match tensors.matrix("output.weight", vocabulary, width) {
             Err(Error::MissingTensor(_)) => token_embd,
             found => found?,
         };
+        let rope_freqs = match hyperparameters.architecture {
+            Architecture::Llama => {
+                tensors.optional("rope_freqs.weight", hyperparameters.rope_len / 2)?
+            }
+            _ => None,
+        };
         tensors.refuse_rest()?;
-        Ok(Model { hyperparameters, token_embd, layers, output_norm, output })
+        Ok(Model { hyperparameters, token_embd, layers, output_norm, output, rope_freqs })
     }
 
     /// Number of tokens that the model knows.
@@ -78,11 +94,26 @@ impl<'a> Layer<'a> {
     fn read(tensors: &mut Tensors<'a>, i: usize, numbers: &Hyperparameters) -> Result<Self> {
         let &Hyperparameters { width, feed_forward, heads, kv_heads, head_len, .. } = numbers;
         let name = |tensor| format!("blk.{i}.{tensor}.weight");
-        let mut matrix = |tensor, rows, columns| tensors.matrix(&name(tensor), rows, columns);
         // Counts are under 2^31, so these products saturate on 32-bit hosts only, and fit
         // no shape then.
         let queries = heads.saturating_mul(head_len);
         let keys = kv_heads.saturating_mul(head_len);
+        let [q_bias, k_bias, v_bias] =
+            [("q", queries), ("k", keys), ("v", keys)].map(|(part, len)| -> Result<_> {
+                let name = format!("blk.{i}.attn_{part}.bias");
+                match numbers.architecture {
+                    Architecture::Llama => tensors.optional(&name, len),
+                    Architecture::Qwen2 => tensors.vector(&name, len).map(Some),
+                    Architecture::Qwen3 => Ok(None),
+                }
+            });
+        let [q_norm, k_norm] = ["q", "k"].map(|part| match numbers.architecture {
+            Architecture::Qwen3 => {
+                tensors.vector(&format!("blk.{i}.attn_{part}_norm.weight"), head_len).map(Some)
+            }
+            _ => Ok(None),
+        });
+        let mut matrix = |tensor, rows, columns| tensors.matrix(&name(tensor), rows, columns);
         Ok(Layer {
             attn_q: matrix("attn_q", queries, width)?,
             attn_k: matrix("attn_k", keys, width)?,
@@ -91,8 +122,13 @@ impl<'a> Layer<'a> {
             ffn_gate: matrix("ffn_gate", feed_forward, width)?,
             ffn_up: matrix("ffn_up", feed_forward, width)?,
             ffn_down: matrix("ffn_down", width, feed_forward)?,
-            attn_norm: tensors.norm(&name("attn_norm"), width)?,
-            ffn_norm: tensors.norm(&name("ffn_norm"), width)?,
+            attn_norm: tensors.vector(&name("attn_norm"), width)?,
+            ffn_norm: tensors.vector(&name("ffn_norm"), width)?,
+            attn_q_bias: q_bias?,
+            attn_k_bias: k_bias?,
+            attn_v_bias: v_bias?,
+            attn_q_norm: q_norm?,
+            attn_k_norm: k_norm?,
         })
     }
 }
@@ -105,7 +141,7 @@ pub struct Matrix<'a> {
     columns: usize,
 }
 
-impl Matrix<'_> {
+impl<'a> Matrix<'a> {
     /// Number of rows, the length of a product's result.
     pub const fn rows(&self) -> usize {
         self.rows
@@ -114,6 +150,51 @@ impl Matrix<'_> {
     /// Weights a row, the length of what it is multiplied with.
     pub const fn columns(&self) -> usize {
         self.columns
+    }
+
+    /// How the weights are stored.
+    pub fn storage(&self) -> StorageType {
+        self.tensor.storage
+    }
+
+    /// The name in the file.
+    pub fn name(&self) -> &'a str {
+        self.tensor.name
+    }
+
+    /// Bytes of a row as it is stored, whose blocks follow one another and end with it.
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] naming a tensor whose stored rows no dot product can be taken of:
+    /// a type without one, rows that are no whole number of blocks, or weights that are
+    /// spread over several payloads or out of order.
+    pub fn row_bytes(&self) -> Result<usize> {
+        let TensorEntry { storage, tile, sparsity, .. } = *self.tensor.entry();
+        let refuse = |problem: String| Err(Error::tensor(self.tensor.name, problem));
+        let (Some(form), Some(geometry)) = (ActivationForm::of(storage), storage.geometry()) else {
+            return refuse(format!(
+                "there is no dot product for {storage} weights: convert the model to another type"
+            ));
+        };
+        let (weights, bytes) = (geometry.weights as usize, geometry.bytes as usize);
+        if !self.columns.is_multiple_of(weights) || !self.columns.is_multiple_of(form.block()) {
+            return refuse(format!(
+                "rows of {} weights are no whole number of {storage} blocks",
+                self.columns
+            ));
+        }
+        let plain = matches!(sparsity, SparsityType::NONE | SparsityType::PHYSICAL_PRUNED);
+        let alone = self.tensor.residual().is_empty() && self.tensor.scales().is_empty();
+        if !plain || !alone || tile != TileLayout::ROW_MAJOR {
+            return refuse("its rows are not stored one after another, each in one piece: store it as plain rows".into());
+        }
+        // The payload has been compared with the shape, so that this many bytes are there.
+        Ok(self.columns / weights * bytes)
+    }
+
+    /// The stored rows from `first` on, each of `row_bytes`.
+    pub(crate) fn rows_from(&self, first: usize, row_bytes: usize) -> &'a [u8] {
+        first.checked_mul(row_bytes).and_then(|at| self.tensor.data().get(at..)).unwrap_or_default()
     }
 
     /// Decodes the weights of `row` from `column` on, as many as `out` takes.
@@ -132,14 +213,14 @@ impl Matrix<'_> {
     }
 }
 
-/// The weights of a norm.
+/// The weights of a norm, a bias, or other numbers in a row.
 #[derive(Clone, Copy, Debug)]
-pub struct Norm<'a> {
+pub struct Vector<'a> {
     tensor: Tensor<'a>,
 }
 
-impl Norm<'_> {
-    /// Decodes the weights, as many as the state of a token has numbers.
+impl Vector<'_> {
+    /// Decodes the numbers, as many as `out` takes.
     ///
     /// # Errors
     /// [`Error::Decode`] naming the tensor.
@@ -185,8 +266,12 @@ impl<'a> Tensors<'a> {
         Ok(Matrix { tensor, rows, columns })
     }
 
-    fn norm(&mut self, name: &str, len: usize) -> Result<Norm<'a>> {
-        Ok(Norm { tensor: self.take(name, &[len as u64])? })
+    fn vector(&mut self, name: &str, len: usize) -> Result<Vector<'a>> {
+        Ok(Vector { tensor: self.take(name, &[len as u64])? })
+    }
+
+    fn optional(&mut self, name: &str, len: usize) -> Result<Option<Vector<'a>>> {
+        if self.by_name.contains_key(name) { self.vector(name, len).map(Some) } else { Ok(None) }
     }
 
     /// The tensor `name`, which must have `shape` and be such that each weight can be
@@ -217,7 +302,7 @@ impl<'a> Tensors<'a> {
     /// Nothing may be left: a tensor that is not used would be missed in every number.
     fn refuse_rest(&self) -> Result<()> {
         let Some(name) = self.by_name.keys().next() else { return Ok(()) };
-        let problem = "a plain Llama model has none of this name, and without it the text would be garbage: this kind of model is not known here";
+        let problem = "no model of this architecture that is known here has one of this name, and without it the text would be garbage";
         Err(Error::tensor(name, String::from(problem)))
     }
 }

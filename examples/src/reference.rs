@@ -9,7 +9,7 @@ use hk_core::Backend;
 use crate::error::{Error, Result};
 use crate::hyperparameters::Hyperparameters;
 use crate::math::{self, Dot};
-use crate::model::{Layer, Matrix, Model, Norm};
+use crate::model::{Layer, Matrix, Model, Vector};
 use crate::rows::Rows;
 
 /// Weights decoded at a time: whole blocks of every type, and 4 KB of stack.
@@ -63,6 +63,9 @@ impl<'m> Reference<'m> {
         }
         self.make_room()?;
         let (state, product) = (&mut self.state, &self.product);
+        if self.position == 0 {
+            state.set_frequencies(self.model, product.backend)?;
+        }
         self.model.token_embd.read(product.backend, token as usize, 0, &mut state.x)?;
         state.turn_to(self.position);
         for (layer, cache) in self.model.layers.iter().zip(&mut self.caches) {
@@ -139,7 +142,7 @@ impl Product<'_> {
     }
 
     /// RMS norm: `out = x / sqrt(mean(x^2) + epsilon) * weights`.
-    fn norm(&self, norm: &Norm<'_>, x: &[f32], epsilon: f32, out: &mut [f32]) -> Result<()> {
+    fn norm(&self, norm: &Vector<'_>, x: &[f32], epsilon: f32, out: &mut [f32]) -> Result<()> {
         norm.read(self.backend, out)?;
         let scale = math::rms_scale(x, epsilon);
         for (out, x) in out.iter_mut().zip(x) {
@@ -162,7 +165,7 @@ struct State {
     gate: Vec<f32>,
     up: Vec<f32>,
     logits: Vec<f32>,
-    /// What one position turns each pair of a head by, a position further on.
+    /// What one position turns each pair of a head by; read with the first token.
     frequencies: Vec<f32>,
     /// Cosine and sine for each pair of a head at this position.
     rotation: Vec<[f32; 2]>,
@@ -173,9 +176,6 @@ impl State {
         let numbers = &model.hyperparameters;
         let queries = numbers.heads * numbers.head_len;
         let pairs = numbers.rope_len / 2;
-        let exponent = |pair| (2 * pair) as f32 / numbers.rope_len as f32;
-        let frequencies: Vec<f32> =
-            (0..pairs).map(|pair| 1.0 / libm::powf(numbers.rope_base, exponent(pair))).collect();
         State {
             x: vec![0.0; numbers.width],
             normed: vec![0.0; numbers.width],
@@ -187,8 +187,23 @@ impl State {
             up: vec![0.0; numbers.feed_forward],
             logits: vec![0.0; model.vocabulary()],
             rotation: vec![[1.0, 0.0]; pairs],
-            frequencies,
+            frequencies: Vec::new(),
         }
+    }
+
+    /// Reads what the model divides the frequencies of positions by, and sets them.
+    fn set_frequencies(&mut self, model: &Model<'_>, backend: &dyn Backend) -> Result<()> {
+        let numbers = &model.hyperparameters;
+        let mut factors = vec![1.0; self.rotation.len()];
+        if let Some(stored) = &model.rope_freqs {
+            stored.read(backend, &mut factors)?;
+        }
+        let frequency = |(pair, factor): (usize, &f32)| {
+            let exponent = (2 * pair) as f32 / numbers.rope_len as f32;
+            1.0 / (libm::powf(numbers.rope_base, exponent) * numbers.rope_scale * factor)
+        };
+        self.frequencies = factors.iter().enumerate().map(frequency).collect();
+        Ok(())
     }
 
     /// Sets the rotation for `position`.
@@ -214,8 +229,18 @@ impl State {
         product.multiply(&layer.attn_k, &self.normed, keys)?;
         let values = grow(&mut cache.values, kv_len);
         product.multiply(&layer.attn_v, &self.normed, values)?;
+        let backend = product.backend;
+        add_bias(&layer.attn_q_bias, backend, &mut self.queries)?;
+        add_bias(&layer.attn_k_bias, backend, keys)?;
+        add_bias(&layer.attn_v_bias, backend, values)?;
+        norm_heads(&layer.attn_q_norm, backend, numbers, &mut self.queries)?;
+        norm_heads(&layer.attn_k_norm, backend, numbers, keys)?;
         for head in self.queries.chunks_exact_mut(head_len).chain(keys.chunks_exact_mut(head_len)) {
-            math::rotate(head, &self.rotation);
+            if numbers.architecture.rotates_halves() {
+                math::rotate_halves(head, &self.rotation);
+            } else {
+                math::rotate(head, &self.rotation);
+            }
         }
         let queries_per_kv = numbers.heads / numbers.kv_heads;
         let heads = self.queries.chunks_exact(head_len);
@@ -245,6 +270,34 @@ impl State {
         math::accumulate(&mut self.x, &self.added);
         Ok(())
     }
+}
+
+/// Adds a bias, where there is one.
+fn add_bias(bias: &Option<Vector<'_>>, backend: &dyn Backend, numbers: &mut [f32]) -> Result<()> {
+    let Some(bias) = bias else { return Ok(()) };
+    let mut added = vec![0.0; numbers.len()];
+    bias.read(backend, &mut added)?;
+    math::accumulate(numbers, &added);
+    Ok(())
+}
+
+/// Norms each head by itself, where there are weights for that.
+fn norm_heads(
+    norm: &Option<Vector<'_>>,
+    backend: &dyn Backend,
+    numbers: &Hyperparameters,
+    heads: &mut [f32],
+) -> Result<()> {
+    let Some(norm) = norm else { return Ok(()) };
+    let mut weights = vec![0.0; numbers.head_len];
+    norm.read(backend, &mut weights)?;
+    for head in heads.chunks_exact_mut(numbers.head_len) {
+        let scale = math::rms_scale(head, numbers.epsilon);
+        for (number, weight) in head.iter_mut().zip(&weights) {
+            *number *= scale * weight;
+        }
+    }
+    Ok(())
 }
 
 /// Makes sure that `more` numbers find room.

@@ -2,7 +2,7 @@
 
 use hk_core::build::{TensorSpec, pack_i32};
 use hk_core::{Hk, Portable, StorageType, Value};
-use hk_examples::{Error, Hyperparameters, Model, Reference, Serial, Tokenizer, greedy};
+use hk_examples::{Engine, Error, Hyperparameters, Model, Reference, Serial, Tokenizer, greedy};
 
 use crate::model_file::{self, Copy, f32_tensor, strings};
 
@@ -56,6 +56,13 @@ fn keys_that_have_a_default_may_be_missing() {
     assert_eq!(read(&copy), read(&file));
     let alone = Copy::of(&file).without_key("llama.attention.head_count_kv").build();
     assert_eq!(read(&alone).kv_heads, 4);
+    // One number a layer, the same for all, is as good as one number.
+    let (heads, kv_heads) = (pack_i32([4; 4]).unwrap(), pack_i32([2; 4]).unwrap());
+    let arrays = Copy::of(&file)
+        .set("llama.attention.head_count", Value::Bytes(&heads))
+        .set("llama.attention.head_count_kv", Value::Bytes(&kv_heads))
+        .build();
+    assert_eq!(read(&arrays), read(&file));
     let without = Copy::of(&file)
         .without_key("tokenizer.ggml.token_type")
         .without_key("tokenizer.ggml.eos_token_id")
@@ -67,12 +74,22 @@ fn keys_that_have_a_default_may_be_missing() {
 #[test]
 fn a_value_that_makes_no_sense_is_named() {
     let file = model_file::read();
-    let ones = pack_i32([4; 4]).unwrap();
+    let differing = pack_i32([4, 4, 2, 4]).unwrap();
+    let few = pack_i32([4; 3]).unwrap();
+    let zeros = pack_i32([0; 4]).unwrap();
     let cases = [
-        ("general.architecture", Value::String("mamba"), "\"mamba\" models are not known"),
+        (
+            "general.architecture",
+            Value::String("mamba"),
+            "\"mamba\" models are not known here, only llama, qwen2 and qwen3",
+        ),
         ("general.architecture", Value::Int64(1), "int64"),
         ("llama.attention.head_count", Value::Int64(0), "0 is no whole number from 1"),
-        ("llama.attention.head_count", Value::Bytes(&ones), "a bytes value"),
+        ("llama.attention.head_count", Value::Bytes(&[1, 2, 3]), "a bytes value"),
+        ("llama.attention.head_count", Value::Bytes(&differing), "layers differ in it (4 and 2)"),
+        ("llama.attention.head_count", Value::Bytes(&few), "3 values for 4 layers"),
+        ("llama.attention.head_count", Value::Bytes(&zeros), "0 is no whole number from 1"),
+        ("llama.feed_forward_length", Value::Bytes(&differing), "layers differ in it"),
         ("llama.attention.head_count", Value::Int64(3), "is no multiple"),
         ("llama.attention.head_count_kv", Value::Int64(3), "4 is no multiple"),
         ("llama.embedding_length", Value::Int64(-128), "-128"),
@@ -82,6 +99,8 @@ fn a_value_that_makes_no_sense_is_named() {
         ("llama.rope.dimension_count", Value::Int64(64), "a head has 32"),
         ("llama.rope.freq_base", Value::Float64(f64::NAN), "NaN"),
         ("llama.rope.scaling.type", Value::String("yarn"), "\"yarn\""),
+        ("llama.rope.scaling.factor", Value::Float64(-2.0), "-2"),
+        ("llama.rope.scale_linear", Value::String("2"), "finite number over 0"),
         ("llama.attention.layer_norm_rms_epsilon", Value::Float64(0.0), "finite number over 0"),
         ("llama.attention.layer_norm_rms_epsilon", Value::Float64(1e300), "finite number over 0"),
         ("llama.attention.value_length", Value::Int64(16), "values of 16 numbers"),
@@ -140,10 +159,10 @@ fn a_missing_tensor_is_named() {
 fn a_tensor_that_is_not_used_is_named() {
     let file = model_file::read();
     let fewer = Copy::of(&file).set("llama.block_count", Value::Int64(3)).build();
-    assert_says(&model_error(&fewer), &["blk.3.", "not known here"]);
-    let (spec, data) = f32_tensor("rope_freqs.weight", &[16], &[1.0; 16]);
-    let scaled = Copy::of(&file).with_tensor(spec, data).build();
-    assert_says(&model_error(&scaled), &["\"rope_freqs.weight\""]);
+    assert_says(&model_error(&fewer), &["blk.3.", "would be garbage"]);
+    let (spec, data) = f32_tensor("blk.0.attn_q_norm.weight", &[32], &[1.0; 32]);
+    let normed = Copy::of(&file).with_tensor(spec, data).build();
+    assert_says(&model_error(&normed), &["\"blk.0.attn_q_norm.weight\""]);
 }
 
 #[test]
@@ -263,6 +282,11 @@ fn spoilt_bytes_give_an_error_or_a_model_that_runs() {
                 let mut reference = Reference::new(&model, &Portable, &Serial);
                 let read = reference.push(393).and_then(|()| reference.logits().map(<[f32]>::len));
                 assert!(matches!(read, Ok(_) | Err(Error::Token { .. })), "{read:?}");
+                if let Ok(mut engine) = Engine::new(&model, &Portable, &Serial) {
+                    let more = engine.read(&[393; 3]);
+                    let full = Err(Error::ContextFull(model.hyperparameters.context));
+                    assert!(more.is_ok() || more == full || read.is_err(), "{more:?}");
+                }
                 ran += 1;
             }
             Err(error) => {

@@ -11,8 +11,14 @@ fn numbers<const N: usize, T>(name: &str, decode: fn([u8; N]) -> T) -> Vec<T> {
 }
 
 /// The demo text, which a model wrote.
-fn tokens() -> Vec<u32> {
+pub fn tokens() -> Vec<u32> {
     numbers("tokens.i32", u32::from_le_bytes)
+}
+
+/// The logits after each token of it, by f64 arithmetic.
+pub fn demo_logits() -> Vec<Vec<f32>> {
+    let numbers: Vec<f32> = numbers("logits.f32", f32::from_le_bytes);
+    numbers.chunks_exact(512).map(<[f32]>::to_vec).collect()
 }
 
 /// The logits after each of `tokens`.

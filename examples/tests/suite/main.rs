@@ -1,8 +1,11 @@
 //! The demo model, run and spoilt: logits, tokens, errors, and the program itself.
 
+mod compare;
+mod engine;
 mod errors;
 mod logits;
 mod model_file;
 mod program;
+mod random;
 mod sentencepiece;
 mod tokens;

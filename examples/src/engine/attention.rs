@@ -1,0 +1,219 @@
+//! Attention: for each query a mean of the values so far, weighted by how well their keys
+//! fit it.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use hk_core::{Activation, StorageType, dot};
+
+use super::cache::{Cache, PAGE};
+use super::exp::exp;
+use super::linear::Kernels;
+use super::memory;
+use super::threads::{for_each, pieces};
+use crate::error::{Error, Result};
+use crate::hyperparameters::Hyperparameters;
+
+/// Tokens of a prompt that look back together.
+const TOKENS: usize = 16;
+/// Numbers of a head that are summed at once.
+const LANES: usize = 16;
+
+/// Queries that one thread answers: some heads of some tokens.
+struct Block<'a> {
+    heads: Range<usize>,
+    tokens: Range<usize>,
+    /// The answers, token by token and head by head.
+    out: &'a mut [f32],
+}
+
+/// The answers to the queries of some consecutive tokens, the first of which stands at
+/// position `start`. `queries` and `out` hold all heads of each token; `answers` is memory
+/// of the same length.
+pub(super) fn attend(
+    kernels: &Kernels<'_>,
+    cache: &Cache,
+    numbers: &Hyperparameters,
+    start: usize,
+    queries: &[f32],
+    answers: &mut [f32],
+    out: &mut [f32],
+) -> Result<()> {
+    let (heads, head_len) = (numbers.heads, numbers.head_len);
+    let tokens = queries.len() / (heads * head_len);
+    let cost = 2 * (start + tokens) * head_len;
+    let pieces = pieces(kernels.threads, tokens * heads, cost);
+    let blocks = blocks(numbers, tokens, pieces, answers);
+    let shape: Vec<_> = blocks.iter().map(|b| (b.heads.clone(), b.tokens.clone())).collect();
+    for_each(kernels.threads, blocks, |block| {
+        answer(kernels, cache, numbers, start, queries, block)
+    })?;
+    let mut answers = &answers[..];
+    for (block_heads, block_tokens) in shape {
+        for token in block_tokens {
+            let at = (token * heads + block_heads.start) * head_len;
+            let (answer, rest) = answers.split_at(block_heads.len() * head_len);
+            out[at..][..answer.len()].copy_from_slice(answer);
+            answers = rest;
+        }
+    }
+    Ok(())
+}
+
+/// Blocks for at least `pieces` threads: of a single token the heads are split, of a prompt
+/// the tokens and the groups of heads that share keys.
+fn blocks<'a>(
+    numbers: &Hyperparameters,
+    tokens: usize,
+    pieces: usize,
+    answers: &'a mut [f32],
+) -> Vec<Block<'a>> {
+    let group = numbers.heads / numbers.kv_heads;
+    let heads_a_block = if tokens > 1 { group } else { numbers.heads.div_ceil(pieces) };
+    let mut rest = answers;
+    let mut blocks = Vec::new();
+    for first in (0..tokens).step_by(TOKENS) {
+        let tokens = first..(first + TOKENS).min(tokens);
+        for head in (0..numbers.heads).step_by(heads_a_block) {
+            let heads = head..(head + heads_a_block).min(numbers.heads);
+            let len = tokens.len() * heads.len() * numbers.head_len;
+            let (out, more) = core::mem::take(&mut rest).split_at_mut(len);
+            rest = more;
+            blocks.push(Block { heads, tokens: tokens.clone(), out });
+        }
+    }
+    blocks
+}
+
+/// Answers the queries of a block.
+fn answer(
+    kernels: &Kernels<'_>,
+    cache: &Cache,
+    numbers: &Hyperparameters,
+    start: usize,
+    queries: &[f32],
+    block: Block<'_>,
+) -> Result<()> {
+    let group = numbers.heads / numbers.kv_heads;
+    let (head_len, width) = (numbers.head_len, block.heads.len() * numbers.head_len);
+    let mut head = block.heads.start;
+    while head < block.heads.end {
+        let kv_head = head / group;
+        let end = ((kv_head + 1) * group).min(block.heads.end);
+        let mut rows = memory::with_room(block.tokens.len() * (end - head))?;
+        let mut outs = memory::with_room(rows.capacity())?;
+        for (token, out) in block.tokens.clone().zip(block.out.chunks_exact_mut(width)) {
+            let at = (token * numbers.heads + head) * head_len;
+            let query = queries[at..].chunks_exact(head_len).take(end - head);
+            rows.extend(query.map(|row| (row, start + token + 1)));
+            let at = (head - block.heads.start) * head_len;
+            outs.extend(out[at..].chunks_exact_mut(head_len).take(end - head));
+        }
+        look_back(kernels, cache, kv_head, head_len, &rows, &mut outs)?;
+        head = end;
+    }
+    Ok(())
+}
+
+/// Answers queries that share keys and values; each comes with the number of positions that
+/// it sees.
+fn look_back(
+    kernels: &Kernels<'_>,
+    cache: &Cache,
+    kv_head: usize,
+    head_len: usize,
+    queries: &[(&[f32], usize)],
+    outs: &mut [&mut [f32]],
+) -> Result<()> {
+    let failed = |source| Error::Decode { name: "the text so far".into(), source };
+    let seen = queries.iter().map(|(_, seen)| *seen).max().unwrap_or(0);
+    let stride = seen.next_multiple_of(PAGE);
+    let mut weights: Vec<f32> = memory::zeros(stride.saturating_mul(queries.len()))?;
+    let scale = 1.0 / libm::sqrtf(head_len as f32);
+    let activations: Vec<_> = queries.iter().map(|(query, _)| Activation::F32(query)).collect();
+    let mut scores: Vec<f32> = memory::zeros(PAGE * queries.len())?;
+    for (page, keys) in (0..seen).step_by(PAGE).zip(cache.keys(kv_head)) {
+        let positions = (seen - page).min(PAGE);
+        let scores = &mut scores[..positions * queries.len()];
+        kernels.backend.dot_matrix(StorageType::F16, keys, &activations, scores).map_err(failed)?;
+        for (position, scores) in scores.chunks_exact(queries.len()).enumerate() {
+            for (weights, score) in weights.chunks_exact_mut(stride).zip(scores) {
+                weights[page + position] = score * scale;
+            }
+        }
+    }
+    let mut sums = memory::with_room(queries.len())?;
+    for (weights, (_, seen)) in weights.chunks_exact_mut(stride).zip(queries) {
+        sums.push(exponentials(&mut weights[..*seen]));
+    }
+    outs.iter_mut().for_each(|out| out.fill(0.0));
+    let mut decoded: Vec<f32> = memory::zeros(PAGE * head_len)?;
+    for (page, values) in (0..seen).step_by(PAGE).zip(cache.values(kv_head)) {
+        let decoded = &mut decoded[..(seen - page).min(PAGE) * head_len];
+        kernels.backend.dequantize(StorageType::F16, values, decoded).map_err(failed)?;
+        let weights = weights.chunks_exact(stride).zip(queries);
+        for ((weights, (_, seen)), out) in weights.zip(outs.iter_mut()) {
+            if let Some(weights) = weights[..*seen].get(page..) {
+                add_values(weights, decoded, out);
+            }
+        }
+    }
+    for (out, sum) in outs.iter_mut().zip(sums) {
+        out.iter_mut().for_each(|number| *number /= sum);
+    }
+    Ok(())
+}
+
+/// Replaces scores by `e^(score - largest)` and gives the sum of these, in 16 lanes by
+/// position.
+fn exponentials(scores: &mut [f32]) -> f32 {
+    let largest = largest(scores);
+    let mut lanes = [0.0; LANES];
+    let (chunks, rest) = scores.as_chunks_mut::<LANES>();
+    for chunk in chunks {
+        for (score, lane) in chunk.iter_mut().zip(&mut lanes) {
+            *score = exp(*score - largest);
+            *lane += *score;
+        }
+    }
+    for (score, lane) in rest.iter_mut().zip(&mut lanes) {
+        *score = exp(*score - largest);
+        *lane += *score;
+    }
+    dot::fold16(lanes)
+}
+
+/// The largest score; NaN is never the largest.
+fn largest(scores: &[f32]) -> f32 {
+    let (chunks, rest) = scores.as_chunks::<LANES>();
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    for chunk in chunks {
+        for (lane, &score) in lanes.iter_mut().zip(chunk) {
+            *lane = if score > *lane { score } else { *lane };
+        }
+    }
+    lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a })
+}
+
+/// Adds weighted rows of values to `out`, position by position.
+fn add_values(weights: &[f32], values: &[f32], out: &mut [f32]) {
+    let head_len = out.len();
+    let (chunks, rest) = out.as_chunks_mut::<LANES>();
+    let done = chunks.len() * LANES;
+    for (i, out) in chunks.iter_mut().enumerate() {
+        let mut sums = *out;
+        for (weight, values) in weights.iter().zip(values.chunks_exact(head_len)) {
+            if let Some(values) = values[i * LANES..].first_chunk::<LANES>() {
+                for (sum, value) in sums.iter_mut().zip(values) {
+                    *sum += weight * value;
+                }
+            }
+        }
+        *out = sums;
+    }
+    for (weight, values) in weights.iter().zip(values.chunks_exact(head_len)) {
+        for (out, value) in rest.iter_mut().zip(&values[done..]) {
+            *out += weight * value;
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! A layer: attention, then the feed-forward part, each added to the tokens' states.
+
+use alloc::vec::Vec;
+
+use hk_core::{Backend, dot};
+
+use super::attention;
+use super::cache::Cache;
+use super::exp::silu;
+use super::linear::{Kernels, Linear, Scratch};
+use super::memory;
+use super::read;
+use super::rope::Rope;
+use crate::error::Result;
+use crate::hyperparameters::Hyperparameters;
+use crate::model::{self, Vector};
+
+/// The tensors of a layer; what is not a matrix is decoded.
+pub(super) struct Layer<'a> {
+    attn_norm: Vec<f32>,
+    q: Linear<'a>,
+    k: Linear<'a>,
+    v: Linear<'a>,
+    q_extra: Extra,
+    k_extra: Extra,
+    v_extra: Extra,
+    attn_output: Linear<'a>,
+    ffn_norm: Vec<f32>,
+    ffn_gate: Linear<'a>,
+    ffn_up: Linear<'a>,
+    ffn_down: Linear<'a>,
+}
+
+impl<'a> Layer<'a> {
+    pub(super) fn new(
+        layer: &model::Layer<'a>,
+        numbers: &Hyperparameters,
+        backend: &dyn Backend,
+    ) -> Result<Self> {
+        let (width, head_len) = (numbers.width, numbers.head_len);
+        let extra =
+            |bias: &Option<Vector<'_>>, norm: &Option<Vector<'_>>, rows: usize| -> Result<Extra> {
+                let read = |vector: &Option<Vector<'_>>, len| {
+                    vector.as_ref().map(|vector| read(vector, len, backend)).transpose()
+                };
+                Ok(Extra { bias: read(bias, rows)?, norm: read(norm, head_len)? })
+            };
+        Ok(Layer {
+            attn_norm: read(&layer.attn_norm, width, backend)?,
+            q: Linear::new(layer.attn_q)?,
+            k: Linear::new(layer.attn_k)?,
+            v: Linear::new(layer.attn_v)?,
+            q_extra: extra(&layer.attn_q_bias, &layer.attn_q_norm, layer.attn_q.rows())?,
+            k_extra: extra(&layer.attn_k_bias, &layer.attn_k_norm, layer.attn_k.rows())?,
+            v_extra: extra(&layer.attn_v_bias, &None, layer.attn_v.rows())?,
+            attn_output: Linear::new(layer.attn_output)?,
+            ffn_norm: read(&layer.ffn_norm, width, backend)?,
+            ffn_gate: Linear::new(layer.ffn_gate)?,
+            ffn_up: Linear::new(layer.ffn_up)?,
+            ffn_down: Linear::new(layer.ffn_down)?,
+        })
+    }
+}
+
+/// What some models do to queries, keys or values after the product.
+struct Extra {
+    /// Added.
+    bias: Option<Vec<f32>>,
+    /// Weights of a norm for each head.
+    norm: Option<Vec<f32>>,
+}
+
+impl Extra {
+    fn apply(&self, heads: &mut [f32], numbers: &Hyperparameters) {
+        if let Some(bias) = &self.bias {
+            add(heads, bias);
+        }
+        if let Some(weights) = &self.norm {
+            for head in heads.chunks_exact_mut(numbers.head_len) {
+                let scale = rms_scale(head, numbers.epsilon);
+                for (number, weight) in head.iter_mut().zip(weights) {
+                    *number = weight * (*number * scale);
+                }
+            }
+        }
+    }
+}
+
+/// Memory for what a batch of tokens goes through, kept from one batch to the next. Rows
+/// are tokens, except in `products`, whose rows are those of matrices.
+#[derive(Default)]
+pub(super) struct Buffers {
+    /// The tokens' states, which layers add to.
+    pub(super) x: Vec<f32>,
+    pub(super) normed: Vec<f32>,
+    products: Vec<f32>,
+    queries: Vec<f32>,
+    /// Answers in the order in which they are found.
+    answers: Vec<f32>,
+    attended: Vec<f32>,
+    /// Keys or values of one token.
+    kept: Vec<f32>,
+    hidden: Vec<f32>,
+    /// Cosine and sine for each pair of a head.
+    pub(super) rotations: Vec<[f32; 2]>,
+}
+
+impl Buffers {
+    /// Brings everything to the size that `tokens` need.
+    pub(super) fn make_room(
+        &mut self,
+        numbers: &Hyperparameters,
+        tokens: usize,
+        pairs: usize,
+    ) -> Result<()> {
+        let &Hyperparameters { width, feed_forward, heads, kv_heads, head_len, .. } = numbers;
+        // Each of these is the length of a matrix in the file; only sums and products with
+        // the number of tokens could pass what a 32-bit host can address.
+        let (queries, kept) = (heads * head_len, kv_heads * head_len);
+        let rows = kept.saturating_mul(2).saturating_add(queries);
+        let most = rows.max(feed_forward.saturating_mul(2)).max(width);
+        let per_token = [
+            (&mut self.x, width),
+            (&mut self.normed, width),
+            (&mut self.products, most),
+            (&mut self.queries, queries),
+            (&mut self.answers, queries),
+            (&mut self.attended, queries),
+            (&mut self.hidden, feed_forward),
+        ];
+        for (buffer, len) in per_token {
+            memory::resize(buffer, len.saturating_mul(tokens))?;
+        }
+        memory::resize(&mut self.kept, kept)?;
+        memory::resize(&mut self.rotations, pairs * tokens)
+    }
+}
+
+/// A batch of tokens on its way through the layers.
+pub(super) struct Stage<'s, 'm> {
+    pub(super) kernels: &'s Kernels<'m>,
+    pub(super) numbers: &'s Hyperparameters,
+    pub(super) rope: &'s Rope,
+    /// Position of the first token.
+    pub(super) start: usize,
+    pub(super) buffers: &'s mut Buffers,
+    pub(super) scratch: &'s mut Scratch,
+}
+
+impl Stage<'_, '_> {
+    /// Attention: looks back on the text with this layer's keys and values.
+    pub(super) fn attend(&mut self, layer: &Layer<'_>, cache: &mut Cache) -> Result<()> {
+        let numbers = self.numbers;
+        self.norm(&layer.attn_norm);
+        self.multiply_normed(&[&layer.q, &layer.k, &layer.v])?;
+        self.spread(layer, cache);
+        let Buffers { queries, answers, attended, .. } = &mut *self.buffers;
+        attention::attend(self.kernels, cache, numbers, self.start, queries, answers, attended)?;
+        let rows = numbers.width * self.tokens();
+        let (products, attended) = (&mut self.buffers.products[..rows], &self.buffers.attended);
+        let columns = numbers.heads * numbers.head_len;
+        self.kernels.multiply(&[&layer.attn_output], attended, columns, self.scratch, products)?;
+        self.accumulate();
+        Ok(())
+    }
+
+    /// The feed-forward part.
+    pub(super) fn feed_forward(&mut self, layer: &Layer<'_>) -> Result<()> {
+        let (width, feed_forward) = (self.numbers.width, self.numbers.feed_forward);
+        self.norm(&layer.ffn_norm);
+        self.multiply_normed(&[&layer.ffn_gate, &layer.ffn_up])?;
+        let tokens = self.tokens();
+        let Buffers { products, hidden, .. } = &mut *self.buffers;
+        let (gate, up) = products.split_at_mut(feed_forward * tokens);
+        for (gate, up) in gate.iter_mut().zip(up) {
+            *gate = silu(*gate) * *up;
+        }
+        for (token, hidden) in hidden.chunks_exact_mut(feed_forward).enumerate() {
+            take_column(gate, tokens, token, hidden);
+        }
+        let products = &mut products[..width * tokens];
+        let scratch = &mut *self.scratch;
+        self.kernels.multiply(&[&layer.ffn_down], hidden, feed_forward, scratch, products)?;
+        self.accumulate();
+        Ok(())
+    }
+
+    fn tokens(&self) -> usize {
+        self.buffers.x.len() / self.numbers.width
+    }
+
+    fn norm(&mut self, weights: &[f32]) {
+        let width = self.numbers.width;
+        let Buffers { x, normed, .. } = &mut *self.buffers;
+        for (x, normed) in x.chunks_exact(width).zip(normed.chunks_exact_mut(width)) {
+            norm(x, weights, self.numbers.epsilon, normed);
+        }
+    }
+
+    fn multiply_normed(&mut self, matrices: &[&Linear<'_>]) -> Result<()> {
+        let rows: usize = matrices.iter().map(|matrix| matrix.rows()).sum();
+        let rows = rows * self.tokens();
+        let Buffers { normed, products, .. } = &mut *self.buffers;
+        let (width, products) = (self.numbers.width, &mut products[..rows]);
+        self.kernels.multiply(matrices, normed, width, self.scratch, products)
+    }
+
+    /// Takes queries, keys and values out of the products: queries to their rows, keys and
+    /// values to the cache.
+    fn spread(&mut self, layer: &Layer<'_>, cache: &mut Cache) {
+        let (numbers, tokens) = (self.numbers, self.tokens());
+        let Buffers { products, queries, kept, rotations, .. } = &mut *self.buffers;
+        let (q, rest) = products.split_at(layer.q.rows() * tokens);
+        let (k, v) = rest.split_at(layer.k.rows() * tokens);
+        let pairs = self.rope.pairs();
+        for (token, queries) in queries.chunks_exact_mut(layer.q.rows()).enumerate() {
+            let rotation = &rotations[token * pairs..][..pairs];
+            let rotate = |heads: &mut [f32]| {
+                for head in heads.chunks_exact_mut(numbers.head_len) {
+                    self.rope.rotate(head, rotation);
+                }
+            };
+            take_column(q, tokens, token, queries);
+            layer.q_extra.apply(queries, numbers);
+            rotate(queries);
+            take_column(k, tokens, token, kept);
+            layer.k_extra.apply(kept, numbers);
+            rotate(kept);
+            cache.set_key(self.start + token, kept);
+            take_column(v, tokens, token, kept);
+            layer.v_extra.apply(kept, numbers);
+            cache.set_value(self.start + token, kept);
+        }
+    }
+
+    /// Adds the products to the tokens' states.
+    fn accumulate(&mut self) {
+        let (width, tokens) = (self.numbers.width, self.tokens());
+        let Buffers { x, products, .. } = &mut *self.buffers;
+        for (token, x) in x.chunks_exact_mut(width).enumerate() {
+            let products = products.chunks_exact(tokens);
+            for (x, products) in x.iter_mut().zip(products) {
+                *x += products[token];
+            }
+        }
+    }
+}
+
+/// RMS norm: `out = x / sqrt(mean(x^2) + epsilon) * weights`.
+pub(super) fn norm(x: &[f32], weights: &[f32], epsilon: f32, out: &mut [f32]) {
+    let scale = rms_scale(x, epsilon);
+    for ((out, x), weight) in out.iter_mut().zip(x).zip(weights) {
+        *out = weight * (x * scale);
+    }
+}
+
+fn rms_scale(x: &[f32], epsilon: f32) -> f32 {
+    let mean = dot::dot_f32(x, x) / x.len() as f32;
+    1.0 / libm::sqrtf(mean + epsilon)
+}
+
+fn add(to: &mut [f32], from: &[f32]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to += from;
+    }
+}
+
+/// Column `column` of rows of `columns` numbers.
+fn take_column(rows: &[f32], columns: usize, column: usize, out: &mut [f32]) {
+    for (out, row) in out.iter_mut().zip(rows.chunks_exact(columns)) {
+        *out = row[column];
+    }
+}

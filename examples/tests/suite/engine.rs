@@ -1,0 +1,140 @@
+//! The engine against the f32 reference, and against itself: however a text is cut, and
+//! for any number of threads, it gives the same bits.
+
+use hk_core::{Hk, Portable, StorageType, Value};
+use hk_examples::{Engine, Error, Model, Reference, Serial, Task, Threads};
+
+use crate::compare::{Scoped, assert_close, bits, engine_logits, perplexity, reference_logits};
+use crate::logits::{demo_logits, tokens};
+use crate::model_file::{self, Copy, f32_tensor};
+
+#[test]
+fn the_demo_model_says_what_the_reference_says() {
+    let (file, tokens) = (model_file::read(), tokens());
+    let engine = engine_logits(&file, &Serial, &tokens, tokens.len());
+    let reference = reference_logits(&file, &tokens);
+    assert_eq!(engine.len(), 180);
+    assert_close(&engine, &reference, 0.999);
+    assert_close(&engine, &demo_logits(), 0.999);
+    let (ours, exact) = (perplexity(&engine, &tokens), perplexity(&reference, &tokens));
+    assert!((ours / exact - 1.0).abs() < 0.01, "perplexity {ours} instead of {exact}");
+}
+
+#[test]
+fn a_prompt_at_once_gives_the_bits_of_single_tokens() {
+    let (file, tokens) = (model_file::read(), &tokens()[..140]);
+    let single = bits(&engine_logits(&file, &Serial, tokens, 1));
+    for piece in [2, 7, 64, 65, 140] {
+        let pieces = bits(&engine_logits(&file, &Serial, tokens, piece));
+        assert!(pieces == single, "{piece} tokens at a time");
+    }
+    for threads in [2, 3] {
+        let shared = bits(&engine_logits(&file, &Scoped(threads), tokens, 140));
+        assert!(shared == single, "{threads} threads");
+    }
+}
+
+#[test]
+fn logits_after_a_prompt_are_those_of_its_last_token() {
+    let (file, tokens) = (model_file::read(), &tokens()[..100]);
+    let hk = Hk::parse(&file).unwrap();
+    let model = Model::read(&hk).unwrap();
+    let mut engine = Engine::new(&model, &Portable, &Serial).unwrap();
+    assert_eq!(engine.logits(), Err(Error::NoToken));
+    engine.read(&tokens[..90]).unwrap();
+    engine.logits().unwrap();
+    engine.read(&tokens[90..]).unwrap();
+    let all = engine_logits(&file, &Serial, tokens, 100);
+    assert_eq!(engine.logits().unwrap(), all[99]);
+    assert_eq!(engine.logits().unwrap(), all[99]);
+}
+
+/// Threads that nobody may wake.
+struct Asleep;
+
+impl Threads for Asleep {
+    fn count(&self) -> usize {
+        2
+    }
+
+    fn run(&self, tasks: &mut [&mut Task<'_>]) {
+        panic!("woken for {} pieces of a small matrix", tasks.len());
+    }
+}
+
+#[test]
+fn a_token_of_a_small_model_wakes_no_thread() {
+    let file = model_file::read();
+    let logits = engine_logits(&file, &Asleep, &tokens()[..5], 1);
+    assert_eq!(bits(&logits), bits(&engine_logits(&file, &Serial, &tokens()[..5], 1)));
+}
+
+#[test]
+fn keys_and_values_take_pages_of_f16() {
+    let file = model_file::read();
+    let hk = Hk::parse(&file).unwrap();
+    let model = Model::read(&hk).unwrap();
+    let mut engine = Engine::new(&model, &Portable, &Serial).unwrap();
+    assert_eq!(engine.cache_bytes(), 0);
+    // Keys and values of 4 layers, 2 heads of 32 numbers, 64 positions a page.
+    let page = 2 * 4 * 2 * 32 * 64 * 2;
+    for (read, pages) in [(1, 1), (63, 1), (1, 2), (63, 2), (1, 3)] {
+        engine.read(&tokens()[..read]).unwrap();
+        assert_eq!(engine.cache_bytes(), pages * page, "{} tokens", engine.position());
+    }
+}
+
+#[test]
+fn a_full_context_and_an_unknown_token_change_nothing() {
+    let file = model_file::read();
+    let hk = Hk::parse(&file).unwrap();
+    let model = Model::read(&hk).unwrap();
+    let mut engine = Engine::new(&model, &Portable, &Serial).unwrap().with_context(5);
+    assert_eq!((engine.context(), engine.room()), (5, 5));
+    assert_eq!(engine.read(&[1, 512]), Err(Error::Token { token: 512, vocabulary: 512 }));
+    assert_eq!(engine.read(&[1; 6]), Err(Error::ContextFull(5)));
+    assert_eq!(engine.position(), 0);
+    engine.read(&tokens()[..5]).unwrap();
+    let full = bits(&[engine.logits().unwrap().to_vec()]);
+    assert_eq!(engine.push(1), Err(Error::ContextFull(5)));
+    assert_eq!(bits(&[engine.logits().unwrap().to_vec()]), full);
+    let whole = engine_logits(&file, &Serial, &tokens()[..5], 5);
+    assert_eq!(full, bits(&whole[4..]));
+    let longer = Engine::new(&model, &Portable, &Serial).unwrap().with_context(usize::MAX);
+    assert_eq!(longer.context(), model.hyperparameters.context);
+}
+
+#[test]
+fn a_matrix_without_dot_products_is_named() {
+    let file = model_file::read();
+    let name = "blk.2.ffn_up.weight";
+    let spec = hk_core::build::TensorSpec::new(name, StorageType::INT8, &[384, 128]);
+    let copy = Copy::of(&file).with_tensor(spec, vec![1; 384 * 128]).build();
+    let hk = Hk::parse(&copy).unwrap();
+    let model = Model::read(&hk).unwrap();
+    let error = Engine::new(&model, &Portable, &Serial).err().unwrap().to_string();
+    for part in [name, "no dot product for int8"] {
+        assert!(error.contains(part), "{error}");
+    }
+    // The reference, which decodes weights, runs it.
+    assert!(Reference::new(&model, &Portable, &Serial).push(1).is_ok());
+}
+
+#[test]
+fn positions_can_be_scaled() {
+    let (file, tokens) = (model_file::read(), &tokens()[..40]);
+    let plain = bits(&reference_logits(&file, tokens));
+    let factors: Vec<f32> = (0..16).map(|i| 1.0 + i as f32 / 4.0).collect();
+    let (spec, data) = f32_tensor("rope_freqs.weight", &[16], &factors);
+    let linear = |factor| Copy::of(&file).set("llama.rope.scaling.factor", Value::Float64(factor));
+    let typed = linear(2.0).set("llama.rope.scaling.type", Value::String("linear"));
+    for scaled in [typed, linear(2.0), Copy::of(&file).with_tensor(spec, data)] {
+        let scaled = scaled.build();
+        let reference = reference_logits(&scaled, tokens);
+        assert_ne!(bits(&reference), plain);
+        assert_close(&engine_logits(&scaled, &Serial, tokens, 40), &reference, 0.999);
+    }
+    let none = linear(2.0).set("llama.rope.scaling.type", Value::String("none")).build();
+    assert_eq!(bits(&reference_logits(&none, tokens)), plain);
+    assert_eq!(bits(&reference_logits(&linear(0.0).build(), tokens)), plain);
+}
