@@ -32,6 +32,8 @@
 
 extern crate alloc;
 
+#[cfg(feature = "chat")]
+mod chat;
 mod engine;
 mod error;
 mod hyperparameters;
@@ -43,6 +45,8 @@ mod sampling;
 mod text;
 mod tokenizer;
 
+#[cfg(feature = "chat")]
+pub use chat::{ChatTemplate, Message, Role};
 pub use engine::{Engine, Task, Threads};
 pub use error::{Error, Result};
 pub use hyperparameters::{Architecture, Hyperparameters};

@@ -1,5 +1,6 @@
 //! The demo model, run and spoilt: logits, tokens, errors, and the program itself.
 
+mod chat;
 mod compare;
 mod engine;
 mod errors;
