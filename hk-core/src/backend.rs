@@ -190,6 +190,6 @@ impl Backend for Portable {
         activations: &[Activation<'_>],
         out: &mut [f32],
     ) -> Result<(), Error> {
-        dot::oracle::dot_matrix(storage, rows, activations, out)
+        dot::portable::dot_matrix(storage, rows, activations, out)
     }
 }

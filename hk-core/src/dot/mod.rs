@@ -4,11 +4,13 @@
 //! [`Backend::dot_rows`](crate::Backend::dot_rows) and its kin are how products are asked
 //! for. What stands here is for those who write a backend: an [`Activation`]'s parts and how
 //! to [make](PartsQ32) them, the [`oracle`] that every kernel's bits are compared with,
-//! [`check`] for the arguments of a call, and the last steps of the sums.
+//! [`check`] for the arguments of a call, the last steps of the sums, and the [`portable`]
+//! kernels, which can be compiled anew for an instruction set.
 
 mod activation;
 pub mod oracle;
 mod order;
+pub mod portable;
 mod quantize;
 
 pub use activation::{

@@ -252,6 +252,36 @@ fn a_matrix_is_its_rows() {
 }
 
 #[test]
+fn many_activations_as_the_oracle() {
+    let mut random = Random(5);
+    let mut finite = 0;
+    for storage in types() {
+        for len in lengths(storage) {
+            // Rows that are taken together, and some left over.
+            let tame = [true, true, false, true, true, true, false];
+            let rows = tame.map(|tame| random_row(storage, len, &mut random, tame)).concat();
+            let x: Vec<Vec<f32>> = (0..2).flat_map(|_| activation_rows(len, &mut random)).collect();
+            let activations: Vec<_> = x.iter().map(|x| activation(storage, x)).collect();
+            for count in [1, 2, 3, 5, 8, 17] {
+                let start = random.next() as usize % (activations.len() - count);
+                let activations = &activations[start..start + count];
+                let mut expected = vec![f32::NAN; tame.len() * count];
+                oracle::dot_matrix(storage, &rows, activations, &mut expected).expect("all");
+                let expected = all_bits(&expected);
+                finite += expected.iter().filter(|&&bits| f32::from_bits(bits).is_finite()).count();
+                for backend in backends() {
+                    let mut out = vec![f32::NAN; tame.len() * count];
+                    backend.dot_matrix(storage, &rows, activations, &mut out).expect("all");
+                    let name = backend.name();
+                    assert_eq!(all_bits(&out), expected, "{storage}, {len} x {count}: {name}");
+                }
+            }
+        }
+    }
+    assert!(finite > 10_000, "{finite}");
+}
+
+#[test]
 fn near_the_product_of_the_decoded_weights() {
     let mut random = Random(4);
     for storage in types() {

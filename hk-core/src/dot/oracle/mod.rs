@@ -28,7 +28,7 @@ mod iq;
 #[cfg(feature = "k-quants")]
 mod k;
 mod legacy;
-mod terms;
+pub(super) mod terms;
 #[cfg(feature = "ternary")]
 mod ternary;
 

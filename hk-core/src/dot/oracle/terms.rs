@@ -5,7 +5,7 @@ use crate::blocks::Block;
 use crate::dot::{BlockQ32, BlockQ256};
 
 /// A block of 32 weights taken apart.
-pub(super) trait Dot32: Block<32> {
+pub trait Dot32: Block<32> {
     /// The integers that the scale multiplies, offset included.
     fn integers(&self) -> [i8; 32];
 
@@ -31,7 +31,7 @@ pub(super) trait Dot32: Block<32> {
 }
 
 /// A block of 256 weights taken apart, all by sub-blocks of 16; those of 32 count as two.
-pub(super) trait Dot256: Block<256> {
+pub trait Dot256: Block<256> {
     /// The integers that the scales multiply, offset included.
     fn integers(&self) -> [i8; 256];
 
