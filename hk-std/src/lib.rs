@@ -14,6 +14,7 @@ pub mod convert;
 mod error;
 mod model;
 mod parallel;
+mod pool;
 mod replace;
 pub mod verify;
 mod writer;
@@ -23,6 +24,7 @@ pub use error::{Error, Result};
 pub use hk_core::build::TensorSpec;
 pub use model::{Access, ModelFile};
 pub use parallel::{par_dequantize, par_dequantize_range, threads};
+pub use pool::Pool;
 pub use replace::Replacement;
 pub use writer::{Progress, Writer};
 
