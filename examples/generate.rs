@@ -6,7 +6,7 @@
 //! cargo run --release --example generate
 //! ```
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,9 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use hk_examples::{Engine, Model, Task, TextStream, Threads, Tokenizer, greedy};
-use hk_std::ModelFile;
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use hk_std::{ModelFile, Pool};
 
-/// Go on with a text, by a Llama model in an HK file.
+/// Go on with a text, by a Llama or Qwen model in an HK file.
 ///
 /// The text goes to standard output as it is made, what it took to standard error.
 #[derive(Parser)]
@@ -68,7 +67,7 @@ fn run(args: &Args) -> Result<(), String> {
     let prompt = tokenizer.encode_prompt(&args.prompt).map_err(|error| error.to_string())?;
     let loading = started.elapsed();
 
-    let threads = Pool::new(args.threads);
+    let threads = Team::new(args.threads);
     let mut engine = Engine::new(&model, backend, &threads).map_err(named)?;
     if let Some(context) = args.context {
         engine = engine.with_context(context.get());
@@ -87,6 +86,7 @@ fn run(args: &Args) -> Result<(), String> {
             Failure::Output(error) => format!("cannot write to standard output: {error}"),
         })?;
     outcome.report(&path, loading, prompt.len());
+    report_memory(&continuation.engine);
     Ok(())
 }
 
@@ -213,7 +213,10 @@ impl Outcome {
         match self.end {
             End::Told | End::Closed => eprintln!(),
             End::Enough => eprintln!("\nstopped after {} tokens, as asked for by -n", self.written),
-            End::ContextFull => eprintln!("\nstopped: the context of this model is full"),
+            End::ContextFull => {
+                let tokens = read + self.written;
+                eprintln!("\nstopped: the context of this model is full, at {tokens} tokens");
+            }
         }
         eprintln!(
             "{}: loaded in {:.0} ms; prompt {}; text {}",
@@ -225,6 +228,16 @@ impl Outcome {
     }
 }
 
+/// Says what memory was needed.
+fn report_memory(engine: &Engine<'_>) {
+    let megabytes = |bytes: usize| format!("{:.1} MB", bytes as f64 / 1e6);
+    let kept = format!("{} for {} tokens", megabytes(engine.cache_bytes()), engine.position());
+    match private_memory() {
+        Some(all) => eprintln!("memory beside the file: {}, of it {kept}", megabytes(all)),
+        None => eprintln!("memory for the text: {kept}"),
+    }
+}
+
 /// "12 tokens in 0.34 s (35.3 a second)"
 fn rate(tokens: usize, time: Duration) -> String {
     let seconds = time.as_secs_f64();
@@ -232,45 +245,37 @@ fn rate(tokens: usize, time: Duration) -> String {
     format!("{tokens} tokens in {seconds:.2} s ({per_second:.1} a second)")
 }
 
-/// Threads that wait for work beside the one that hands it out.
-struct Pool {
-    /// None where one thread is enough, or the system has no more to give.
-    others: Option<ThreadPool>,
+/// Memory of this process that is no part of a file, as the mapped model is; known on Linux.
+fn private_memory() -> Option<usize> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    let kilobytes: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kilobytes.checked_mul(1024)
 }
 
-impl Pool {
+/// The engine's threads: those of a pool.
+struct Team(Pool);
+
+impl Team {
     fn new(count: Option<NonZeroUsize>) -> Self {
         let count = count.or_else(|| thread::available_parallelism().ok());
-        let others = count.map_or(0, |count| count.get() - 1);
-        if others == 0 {
-            return Pool { others: None };
-        }
-        Pool { others: ThreadPoolBuilder::new().num_threads(others).build().ok() }
+        Team(Pool::new(count.map_or(1, NonZeroUsize::get)))
     }
 }
 
-impl Threads for Pool {
+impl Threads for Team {
     fn count(&self) -> usize {
-        1 + self.others.as_ref().map_or(0, ThreadPool::current_num_threads)
+        self.0.threads()
     }
 
     fn run(&self, tasks: &mut [&mut Task<'_>]) {
         let tasks = Mutex::new(tasks.iter_mut());
-        // A task that panics ends the program, so no lock is ever found broken.
+        // No task runs under the lock, so it is never found broken.
         let next = || tasks.lock().ok().and_then(|mut tasks| tasks.next());
-        let work = || {
+        self.0.run(&|| {
             while let Some(task) = next() {
                 task();
             }
-        };
-        match &self.others {
-            None => work(),
-            Some(others) => others.in_place_scope(|scope| {
-                for _ in 0..others.current_num_threads() {
-                    scope.spawn(|_| work());
-                }
-                work();
-            }),
-        }
+        });
     }
 }

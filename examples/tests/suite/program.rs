@@ -82,6 +82,22 @@ fn a_full_context_ends_the_text_with_a_word() {
 }
 
 #[test]
+fn neither_threads_nor_a_context_that_is_long_enough_change_the_text() {
+    let story = said(&[]).0;
+    for threads in ["1", "2", "5"] {
+        let (text, statistics) = said(&["--threads", threads, "--context", "230"]);
+        assert_eq!(text, story);
+        assert!(statistics.contains(" MB for 217 tokens"), "{statistics}");
+    }
+    let (text, statistics) = said(&["--context", "12"]);
+    assert!(story.starts_with(text.trim_end()) && text.len() < 60, "{text}");
+    assert!(statistics.contains("the context of this model is full, at 12"), "{statistics}");
+    for option in ["--threads", "--context"] {
+        assert!(refused(&[option, "0"], 2).contains(option));
+    }
+}
+
+#[test]
 fn a_gguf_file_is_told_how_to_become_one_of_ours() {
     let gguf = model_file::demo("stories-q8_0.gguf");
     let error = refused(&["--model", gguf.to_str().unwrap()], 1);
