@@ -128,6 +128,15 @@ impl<'m> Engine<'m> {
         self.caches.iter().map(Cache::bytes).sum()
     }
 
+    /// Goes back to the first `position` tokens of the text. What may follow them is known
+    /// once another token has been read.
+    pub fn rewind(&mut self, position: usize) {
+        if position < self.position {
+            self.position = position;
+            self.last.clear();
+        }
+    }
+
     /// Reads the next token of the text.
     ///
     /// # Errors
@@ -216,9 +225,10 @@ impl<'m> Engine<'m> {
     /// The logits of what may follow the text read so far, one a token of the vocabulary.
     ///
     /// # Errors
-    /// [`Error::NoToken`] before the first token; [`Error::Decode`], [`Error::Memory`].
+    /// [`Error::NoToken`] before the first token, and after going back;
+    /// [`Error::Decode`], [`Error::Memory`].
     pub fn logits(&mut self) -> Result<&[f32]> {
-        if self.position == 0 {
+        if self.position == 0 || self.last.is_empty() {
             return Err(Error::NoToken);
         }
         let Hyperparameters { width, epsilon, .. } = self.model.hyperparameters;

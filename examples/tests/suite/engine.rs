@@ -49,6 +49,25 @@ fn logits_after_a_prompt_are_those_of_its_last_token() {
     assert_eq!(engine.logits().unwrap(), all[99]);
 }
 
+#[test]
+fn a_text_that_goes_back_goes_on_as_if_it_had_not_been_longer() {
+    let (file, tokens) = (model_file::read(), &tokens()[..100]);
+    let hk = Hk::parse(&file).unwrap();
+    let model = Model::read(&hk).unwrap();
+    let mut engine = Engine::new(&model, &Portable, &Serial).unwrap();
+    engine.read(tokens).unwrap();
+    let expected = bits(&[engine.logits().unwrap().to_vec()]);
+    for position in [99, 64, 3, 0] {
+        engine.read(&tokens[..17]).unwrap();
+        engine.rewind(200);
+        assert_eq!(engine.position(), 117);
+        engine.rewind(position);
+        assert_eq!((engine.position(), engine.logits()), (position, Err(Error::NoToken)));
+        engine.read(&tokens[position..]).unwrap();
+        assert_eq!(bits(&[engine.logits().unwrap().to_vec()]), expected);
+    }
+}
+
 /// Threads that nobody may wake.
 struct Asleep;
 

@@ -1,5 +1,6 @@
 //! The program `generate` as a user runs it.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -121,4 +122,142 @@ fn a_reader_that_goes_away_is_no_failure() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", texts(&output).1);
+}
+
+/// A copy of the model with `template` to converse by, in a folder of its own.
+fn with_template(template: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("chat.hk");
+    let file = model_file::read();
+    let copy = Copy::of(&file).set("tokenizer.chat_template", Value::String(template));
+    std::fs::write(&path, copy.build()).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (folder, path)
+}
+
+/// A template that only strings together what is said.
+const STRUNG: &str = "{% for message in messages %}{{ message.content }}{% endfor %}";
+
+#[test]
+fn a_prompt_is_answered_by_the_template() {
+    let (_folder, path) = with_template(STRUNG);
+    let (plain, _) = said(&["--prompt", "Once upon a time"]);
+    let (answer, _) = said(&["--model", &path, "--chat", "--prompt", "Once upon a time"]);
+    let begin = "Once upon a time";
+    assert_eq!(plain.strip_prefix(begin).map(str::trim_start), Some(answer.trim_start()));
+    let error = refused(&["--chat"], 1);
+    assert!(error.contains("no chat template") && error.contains("leave --chat out"), "{error}");
+    let (_folder, path) = with_template("{{ raise_exception('not today') }}");
+    let error = refused(&["--model", &path, "--chat"], 1);
+    assert!(error.contains("not today") && error.contains("tokenizer.chat_template"), "{error}");
+}
+
+/// Standard output and error of a conversation.
+fn converse(arguments: &[&str], input: &str) -> (String, String) {
+    let mut child = program()
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", texts(&output).1);
+    texts(&output)
+}
+
+#[test]
+fn a_conversation_keeps_what_has_been_said() {
+    let (_folder, path) = with_template(STRUNG);
+    let arguments = ["--model", &path, "--interactive", "-n", "12"];
+    let lines = "One day, Tim\n\nThen Lily\r\nThe";
+    let (answers, statistics) = converse(&arguments, lines);
+    let answers: Vec<&str> = answers.lines().collect();
+    assert_eq!(answers.len(), 3, "{answers:?}");
+    // As if all that was said before had been said at once.
+    let mut text = String::new();
+    for (line, answer) in ["One day, Tim", "Then Lily", "The"].iter().zip(&answers) {
+        text.push_str(line);
+        let whole = ["--model", &path, "--chat", "-n", "12", "--prompt", &text];
+        assert_eq!(said(&whole).0.trim_end(), *answer);
+        text.push_str(answer);
+    }
+    assert!(statistics.contains("text 36 tokens"), "{statistics}");
+    // What was read before is not read again: the second answer needs only the new words.
+    let read: usize =
+        statistics.split("prompt ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!(read < 40, "{statistics}");
+    let (again, _) = converse(&[&arguments[..], &["--threads", "1"]].concat(), lines);
+    assert_eq!(again.lines().collect::<Vec<_>>(), answers);
+}
+
+#[test]
+fn without_a_template_each_line_is_a_text_of_its_own() {
+    let (texts, _) =
+        converse(&["--interactive", "-n", "5", "--prompt", "The fox"], "One day\nThe fox\n");
+    let texts: Vec<&str> = texts.lines().collect();
+    assert_eq!(texts.len(), 3);
+    assert!(texts[0].starts_with("The fox") && texts[1].starts_with("One day"), "{texts:?}");
+    assert_eq!(texts[0], texts[2]);
+}
+
+#[test]
+fn a_conversation_ends_with_a_word_when_the_context_is_full() {
+    let (_folder, path) = with_template(STRUNG);
+    let arguments = ["--model", &path, "--interactive", "--context", "40", "-n", "12"];
+    let (answers, statistics) = converse(&arguments, &"One day, Tim and Lily\n".repeat(9));
+    assert!((2..9).contains(&answers.lines().count()), "{answers}");
+    assert!(statistics.contains("the context of this model is full"), "{statistics}");
+    let long = "fox ".repeat(50);
+    let mut child = program();
+    let output = child.args(arguments).args(["--prompt", &long]).stdin(Stdio::null()).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(texts(&output).1.contains("give a shorter one"), "{}", texts(&output).1);
+}
+
+#[test]
+fn chance_follows_the_seed_and_nothing_else() {
+    let at = |seed: &str, threads: &str| {
+        said(&[
+            "--temperature",
+            "1.5",
+            "--top-k",
+            "0",
+            "--top-p",
+            "1",
+            "-n",
+            "30",
+            "--seed",
+            seed,
+            "--threads",
+            threads,
+        ])
+        .0
+    };
+    let text = at("1", "1");
+    assert_eq!(at("1", "2"), text);
+    assert_ne!(at("2", "1"), text);
+    let one = said(&["--temperature", "1.5", "--top-k", "1", "-n", "30"]).0;
+    assert_eq!(one, said(&["-n", "30"]).0);
+    let other = said(&["--repeat-penalty", "1.5", "-n", "30"]).0;
+    assert_ne!(one, other);
+}
+
+#[test]
+fn options_out_of_range_are_refused() {
+    let cases = [
+        ("--temperature", "-1", "from 0 on"),
+        ("--temperature", "inf", "from 0 on"),
+        ("--top-p", "1.5", "from 0 to 1"),
+        ("--min-p", "-0.5", "from 0 to 1"),
+        ("--repeat-penalty", "0", "over 0"),
+        ("--top-k", "-3", "-3"),
+        ("--seed", "x", "x"),
+    ];
+    for (option, value, part) in cases {
+        let error = refused(&[option, value], 2);
+        assert!(error.contains(part) && error.contains(option), "{error}");
+    }
 }
