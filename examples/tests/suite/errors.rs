@@ -240,7 +240,7 @@ fn damaged_weights_are_no_choice_of_token_zero() {
 }
 
 /// A few bytes of header, metadata or table of contents, spoilt at random.
-fn spoil(file: &mut [u8], end: usize, random: &mut impl FnMut() -> u64) {
+pub fn spoil(file: &mut [u8], end: usize, random: &mut impl FnMut() -> u64) {
     for _ in 0..=random() % 3 {
         let at = random() as usize % (end - 8);
         match random() % 3 {
