@@ -30,4 +30,4 @@ pub(crate) static IQ1: [[u8; 8]; 2048] = rows(include_bytes!("grids/iq1_s.grid")
 pub(crate) static IQ4: [i8; 16] =
     [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 /// [`IQ4`] for both codes of a byte.
-pub(super) static IQ4_PAIRS: [u16; 256] = super::unpack::pairs(&IQ4);
+pub(crate) static IQ4_PAIRS: [u16; 256] = super::unpack::pairs(&IQ4);

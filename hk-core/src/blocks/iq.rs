@@ -106,9 +106,9 @@ pub struct BlockIq4Xs {
 
 /// 32 weights as `N` rows of `R` magnitudes, and their signs.
 pub(crate) struct Group<const N: usize, const R: usize> {
-    rows: [&'static [u8; R]; N],
+    pub(crate) rows: [&'static [u8; R]; N],
     /// Bit `k` negates weight `k` of the row.
-    signs: [u8; N],
+    pub(crate) signs: [u8; N],
 }
 
 impl<const N: usize, const R: usize> Group<N, R> {

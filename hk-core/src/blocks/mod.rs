@@ -12,7 +12,7 @@ mod dense;
 #[cfg(feature = "fp4")]
 pub(crate) mod fp4;
 #[cfg(feature = "i-quants")]
-mod iq;
+pub(crate) mod iq;
 #[cfg(feature = "k-quants")]
 pub(crate) mod k;
 pub(crate) mod legacy;

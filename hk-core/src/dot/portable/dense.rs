@@ -1,6 +1,7 @@
 //! Rows of f32, f16 and bf16, whose activations stay f32: sixteen lanes of rounded products
 //! (dot-products.md, "f32, f16, bf16 rows").
 
+use crate::dot::portable::each;
 use core::hint::black_box;
 
 use zerocopy::FromBytes;
@@ -32,7 +33,7 @@ pub trait Element: Block<1> {
 impl Element for F32 {
     #[inline(always)]
     fn widen(elements: &[Self; 32]) -> [f32; 32] {
-        elements.map(|element| f32::from_le_bytes(element.0))
+        each(*elements, |element| f32::from_le_bytes(element.0))
     }
 }
 
@@ -44,14 +45,14 @@ impl Element for Bf16 {
 
     #[inline(always)]
     fn widen(elements: &[Self; 32]) -> [f32; 32] {
-        elements.map(|element| f32::from_bits(u32::from(u16::from_le_bytes(element.0)) << 16))
+        each(*elements, |element| f32::from_bits(u32::from(u16::from_le_bytes(element.0)) << 16))
     }
 }
 
 impl Element for F16 {
     #[inline(always)]
     fn widen(elements: &[Self; 32]) -> [f32; 32] {
-        let halves = elements.map(|element| u16::from_le_bytes(element.0));
+        let halves = each(*elements, |element| u16::from_le_bytes(element.0));
         // Exponents 1 to 30 only take another bias; zero, subnormals and what is not finite
         // are rare enough to go the long way together with their neighbours.
         let mut rare = 0;
@@ -59,9 +60,9 @@ impl Element for F16 {
             rare |= u16::from(half.wrapping_add(0x0400) & 0x7800 == 0);
         }
         if rare != 0 {
-            return elements.map(F16::to_f32);
+            return each(*elements, F16::to_f32);
         }
-        halves.map(|half| {
+        each(halves, |half| {
             // The shift leaves the sign where it is.
             let shifted = (i32::from(half as i16) << 13) as u32 & 0x8FFF_E000;
             f32::from_bits(shifted.wrapping_add(112 << 23))

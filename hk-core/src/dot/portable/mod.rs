@@ -32,18 +32,33 @@
 
 mod dense;
 mod matrix;
+#[cfg(feature = "fp4")]
+mod nvfp4;
 mod quantized;
 mod tile;
 mod unpack;
 
 pub use dense::{Element, by_elements};
 pub use matrix::Matrix;
+#[cfg(feature = "fp4")]
+pub use nvfp4::by_blocks_of_nvfp4;
 pub use unpack::Weights;
 
 use super::{Activation, oracle};
 use crate::blocks;
 use crate::error::{Error, ErrorKind};
 use crate::storage::StorageType;
+
+/// `f` of each value: `array::map`, but always inlined, so that it is compiled for the
+/// instruction set of its caller.
+#[inline(always)]
+fn each<T: Copy, U: Copy + Default, const N: usize>(from: [T; N], f: impl Fn(T) -> U) -> [U; N] {
+    let mut to = [U::default(); N];
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = f(from);
+    }
+    to
+}
 
 /// The table behind [`Portable`](crate::Portable).
 pub(crate) fn dot_matrix(
@@ -53,7 +68,7 @@ pub(crate) fn dot_matrix(
     out: &mut [f32],
 ) -> Result<(), Error> {
     // Where nothing is unpacked, one row after another is the fastest way.
-    if storage == StorageType::NVFP4 || storage == StorageType::F32 && activations.len() == 1 {
+    if storage == StorageType::F32 && activations.len() == 1 {
         return oracle::dot_matrix(storage, rows, activations, out);
     }
     let matrix = Matrix::new(storage, rows, activations, out)?;
@@ -100,6 +115,8 @@ pub(crate) fn dot_matrix(
         StorageType::TQ2_0 => by_256::<blocks::BlockTq2_0>(matrix),
         #[cfg(feature = "fp4")]
         StorageType::MXFP4 => by_32::<blocks::BlockMxfp4>(matrix),
+        #[cfg(feature = "fp4")]
+        StorageType::NVFP4 => nvfp4::by_blocks(matrix),
         // Matrix::new has let through only what has a dot product.
         _ => return Err(Error::call(ErrorKind::NotBuiltIn(storage))),
     }

@@ -1,6 +1,7 @@
 //! Rows of blocks: unpacked to 16-bit integers, which are multiplied with the codes of the
 //! activations by pairs (`pmaddwd`, `smlal`, `smlad`, `i32x4.dot_i16x8_s`).
 
+use crate::dot::portable::each;
 use core::hint::black_box;
 
 use zerocopy::FromBytes;
@@ -38,7 +39,7 @@ fn multiply_rows<const R: usize, const N: usize>(w: &[Aligned<N>; R], q: &[i8; N
     // Widened once for all rows.
     let mut wide = Aligned([0; N]);
     for (wide, q) in wide.0.as_chunks_mut::<16>().0.iter_mut().zip(q.as_chunks::<16>().0) {
-        *wide = q.map(i16::from);
+        *wide = each(*q, i16::from);
     }
     let wide = black_box(&wide);
     // Each sum on its own: from what the compiler sees of all of them together it makes

@@ -1,7 +1,7 @@
 //! Blocks to the 16-bit integers that are multiplied.
 
 #[cfg(feature = "fp4")]
-mod fp4;
+pub(super) mod fp4;
 #[cfg(feature = "i-quants")]
 mod iq;
 #[cfg(feature = "k-quants")]
@@ -12,6 +12,7 @@ mod ternary;
 
 use crate::blocks::Block;
 use crate::dot::oracle::terms::{Dot32, Dot256};
+use crate::dot::portable::each;
 
 /// A block of `N` weights (32 or 256) that is taken apart for dot products.
 ///
@@ -42,7 +43,7 @@ pub trait Unpack32: Dot32 {
     /// [`Weights::unpack`].
     #[inline(always)]
     fn unpack(&self, to: &mut [i16; 32]) {
-        *to = self.integers().map(i16::from);
+        *to = each(self.integers(), i16::from);
     }
 }
 
@@ -90,7 +91,7 @@ impl<B: Unpack256> Weights<256> for B {
     #[inline(always)]
     fn minimums(&self) -> (f32, [i16; 16]) {
         let (scale, minimums) = Dot256::minimums(self).unwrap_or_default();
-        (scale, minimums.map(i16::from))
+        (scale, each(minimums, i16::from))
     }
 }
 
@@ -102,6 +103,6 @@ impl<B: Unpack256> Weights<256> for B {
 #[inline(always)]
 fn put(to: Option<&mut [i16; 16]>, codes: [u8; 16], offset: i16, scale: i8) {
     if let Some(to) = to {
-        *to = codes.map(|code| (i16::from(code) - offset) * i16::from(scale));
+        *to = each(codes, |code| (i16::from(code) - offset) * i16::from(scale));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Unpack256, put};
 use crate::blocks::{BlockTq1_0, BlockTq2_0};
+use crate::dot::portable::each;
 
 impl Unpack256 for BlockTq1_0 {
     #[inline(always)]
@@ -21,7 +22,7 @@ impl Unpack256 for BlockTq2_0 {
         for (qs, to) in self.qs.iter().zip(to) {
             for (half, q) in qs.as_chunks::<16>().0.iter().enumerate() {
                 for quarter in 0..4 {
-                    let codes = q.map(|q| q >> (2 * quarter) & 3);
+                    let codes = each(*q, |q| q >> (2 * quarter) & 3);
                     put(to.get_mut(2 * quarter + half), codes, 1, 1);
                 }
             }
