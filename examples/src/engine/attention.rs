@@ -45,9 +45,12 @@ pub(super) fn attend(
     let pieces = pieces(kernels.threads, tokens * heads, cost);
     let blocks = blocks(numbers, tokens, pieces, answers);
     let shape: Vec<_> = blocks.iter().map(|b| (b.heads.clone(), b.tokens.clone())).collect();
-    for_each(kernels.threads, blocks, |block| {
-        answer(kernels, cache, numbers, start, queries, block)
-    })?;
+    let answer = |block| answer(kernels, cache, numbers, start, queries, block);
+    if pieces == 1 {
+        blocks.into_iter().try_for_each(answer)?;
+    } else {
+        for_each(kernels.threads, blocks, answer)?;
+    }
     let mut answers = &answers[..];
     for (block_heads, block_tokens) in shape {
         for token in block_tokens {
