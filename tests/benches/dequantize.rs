@@ -5,6 +5,8 @@
 //! `memset` of the same output in the same moments, which says more than seconds do on a
 //! machine that has other work: both take turns, and the fastest of each counts.
 
+mod table;
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -14,20 +16,7 @@ use hk_core::{Backend, Portable, StorageType};
 const WEIGHTS: usize = 65_536;
 
 fn main() {
-    let mut criterion = Criterion::default()
-        .warm_up_time(Duration::from_millis(100))
-        .measurement_time(Duration::from_millis(400))
-        .sample_size(20)
-        .without_plots()
-        .configure_from_args();
-    bench_all(&mut criterion);
-    criterion.final_summary();
-    // As a test (`--test`) each benchmark ran once, which is all that was asked.
-    let arguments: Vec<_> = std::env::args().skip(1).collect();
-    if arguments.iter().any(|a| a == "--bench") && !arguments.iter().any(|a| a == "--list") {
-        let filter = arguments.iter().find(|a| !a.starts_with('-'));
-        print_table(filter.map_or("", |f| f));
-    }
+    table::run(bench_all, print_table);
 }
 
 /// Dense types, then block types, in the order of their codes.

@@ -7,6 +7,8 @@
 //! seconds do on a machine that has other work: all take turns, and the fastest of each
 //! counts.
 
+mod table;
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -21,20 +23,7 @@ const WEIGHTS: usize = ROWS * LEN;
 const BATCHES: [usize; 2] = [1, 16];
 
 fn main() {
-    let mut criterion = Criterion::default()
-        .warm_up_time(Duration::from_millis(100))
-        .measurement_time(Duration::from_millis(400))
-        .sample_size(20)
-        .without_plots()
-        .configure_from_args();
-    bench_all(&mut criterion);
-    criterion.final_summary();
-    // As a test (`--test`) each benchmark ran once, which is all that was asked.
-    let arguments: Vec<_> = std::env::args().skip(1).collect();
-    if arguments.iter().any(|a| a == "--bench") && !arguments.iter().any(|a| a == "--list") {
-        let filter = arguments.iter().find(|a| !a.starts_with('-'));
-        print_table(filter.map_or("", |f| f));
-    }
+    table::run(bench_all, print_table);
 }
 
 /// Types with a dot product, in the order of their codes.
