@@ -153,6 +153,8 @@ impl Shared {
 
     fn offer(&self, work: &'static Work) {
         let mut slot = self.lock();
+        // Left where the caller of the work before panicked too, with its own.
+        slot.panic = None;
         slot.work = Some(work);
         self.pieces.fetch_add(1, Ordering::Release);
         let asleep = slot.sleepers > 0;
