@@ -256,17 +256,22 @@ pub fn spoil(file: &mut [u8], end: usize, random: &mut impl FnMut() -> u64) {
     }
 }
 
-#[test]
-fn spoilt_bytes_give_an_error_or_a_model_that_runs() {
-    let file = model_file::read();
-    let first = Hk::parse(&file).unwrap().tensors().map(|tensor| tensor.data.offset).min();
+/// Numbers by chance, the same in every run (xorshift64).
+pub fn random() -> impl FnMut() -> u64 {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut random = || {
+    move || {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         state >> 16
-    };
+    }
+}
+
+#[test]
+fn spoilt_bytes_give_an_error_or_a_model_that_runs() {
+    let file = model_file::read();
+    let first = Hk::parse(&file).unwrap().tensors().map(|tensor| tensor.data.offset).min();
+    let mut random = random();
     let (mut ran, mut refused) = (0, 0);
     for _ in 0..1000 {
         let mut spoilt = file.clone();

@@ -7,7 +7,7 @@ use hk_core::build::{pack_f32, pack_i32};
 use hk_core::{Array, Hk, Value};
 use hk_examples::{Error, TextStream, Tokenizer};
 
-use crate::errors::spoil;
+use crate::errors::{random, spoil};
 use crate::model_file::{Copy, strings};
 
 /// Texts and their tokens.
@@ -221,13 +221,7 @@ fn a_vocabulary_without_an_unknown_token_names_the_byte() {
 fn spoilt_bytes_give_an_error_or_a_tokenizer_that_works() {
     let file = file();
     let end = Hk::parse(&file).unwrap().tensors().map(|tensor| tensor.data.offset).min().unwrap();
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut random = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state >> 16
-    };
+    let mut random = random();
     let (mut worked, mut refused) = (0, 0);
     for _ in 0..3000 {
         let mut spoilt = file.clone();
