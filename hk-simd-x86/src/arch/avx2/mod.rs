@@ -1,0 +1,64 @@
+//! The level `avx2`.
+
+mod shell;
+
+use hk_core::{Activation, Backend, Error, StorageType};
+
+use self::shell::Shell;
+use super::call::{self, Decode, Dot};
+use super::detect::Features;
+use super::table;
+
+/// The level `avx2`. Values of it are handed out only where the CPU has its features.
+pub(super) struct Avx2 {
+    /// Whether the CPU also has AVX-VNNI.
+    vnni: bool,
+}
+
+impl Avx2 {
+    /// With AVX-VNNI.
+    pub(super) fn vnni(features: Features) -> Option<&'static Self> {
+        features.avx_vnni().then_some(&Avx2 { vnni: true })
+    }
+
+    /// Without AVX-VNNI.
+    pub(super) fn plain(features: Features) -> Option<&'static Self> {
+        features.avx2().then_some(&Avx2 { vnni: false })
+    }
+
+    fn decode(&self, storage: StorageType) -> Option<Decode> {
+        table::decode::<Shell>(storage)
+    }
+
+    fn dot(&self, storage: StorageType) -> Option<Dot> {
+        let matrix = table::matrix::<Shell>(storage)?;
+        Some(Dot { rows: None, matrix, many: 1 })
+    }
+}
+
+impl Backend for Avx2 {
+    fn name(&self) -> &'static str {
+        "avx2"
+    }
+
+    fn dequantize(
+        &self,
+        storage: StorageType,
+        payload: &[u8],
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        // SAFETY: the CPU has the features of this level, and `decode` minds `vnni`.
+        unsafe { call::dequantize(self.decode(storage), storage, payload, out) }
+    }
+
+    fn dot_matrix(
+        &self,
+        storage: StorageType,
+        rows: &[u8],
+        activations: &[Activation<'_>],
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        // SAFETY: the CPU has the features of this level, and `dot` minds `vnni`.
+        unsafe { call::dot_matrix(self.dot(storage), storage, rows, activations, out) }
+    }
+}

@@ -1,0 +1,12 @@
+//! Dot products of rows with one activation row, a file a family.
+
+mod legacy;
+
+use hk_core::StorageType;
+
+use crate::arch::call::DotRows;
+
+/// The kernel of a type, if this level has one of its own.
+pub(super) fn rows(storage: StorageType, _extended: bool) -> Option<DotRows> {
+    legacy::rows(storage)
+}

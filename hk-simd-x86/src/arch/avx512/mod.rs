@@ -1,0 +1,66 @@
+//! The level `avx512`.
+
+mod dot;
+mod shell;
+mod vector;
+
+use hk_core::{Activation, Backend, Error, StorageType};
+
+use self::shell::Shell;
+use super::call::{self, Decode, Dot};
+use super::detect::Features;
+use super::table;
+
+/// The level `avx512`. Values of it are handed out only where the CPU has its features.
+pub(super) struct Avx512 {
+    /// Whether the CPU also has VBMI, VBMI2, BITALG and GFNI.
+    extended: bool,
+}
+
+impl Avx512 {
+    /// With VBMI, VBMI2, BITALG and GFNI.
+    pub(super) fn extended(features: Features) -> Option<&'static Self> {
+        features.avx512_extended().then_some(&Avx512 { extended: true })
+    }
+
+    /// Without VBMI, VBMI2, BITALG and GFNI.
+    pub(super) fn plain(features: Features) -> Option<&'static Self> {
+        features.avx512().then_some(&Avx512 { extended: false })
+    }
+
+    fn decode(&self, storage: StorageType) -> Option<Decode> {
+        table::decode::<Shell>(storage)
+    }
+
+    fn dot(&self, storage: StorageType) -> Option<Dot> {
+        let matrix = table::matrix::<Shell>(storage)?;
+        Some(Dot { rows: dot::rows(storage, self.extended), matrix, many: 4 })
+    }
+}
+
+impl Backend for Avx512 {
+    fn name(&self) -> &'static str {
+        "avx512"
+    }
+
+    fn dequantize(
+        &self,
+        storage: StorageType,
+        payload: &[u8],
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        // SAFETY: the CPU has the features of this level, and `decode` minds `extended`.
+        unsafe { call::dequantize(self.decode(storage), storage, payload, out) }
+    }
+
+    fn dot_matrix(
+        &self,
+        storage: StorageType,
+        rows: &[u8],
+        activations: &[Activation<'_>],
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        // SAFETY: the CPU has the features of this level, and `dot` minds `extended`.
+        unsafe { call::dot_matrix(self.dot(storage), storage, rows, activations, out) }
+    }
+}

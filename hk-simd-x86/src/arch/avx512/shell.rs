@@ -1,0 +1,59 @@
+//! The portable kernels with the features of this level.
+
+use hk_core::blocks::Block;
+use hk_core::dot::portable::{
+    Element, Matrix, Weights, by_blocks_of_32, by_blocks_of_256, by_blocks_of_nvfp4, by_elements,
+};
+
+use crate::arch::call::{Decode, DotMatrix};
+use crate::arch::table;
+
+/// See [`table`].
+pub(super) enum Shell {}
+
+impl table::Shell for Shell {
+    fn decode<B: Block<N>, const N: usize>() -> Decode {
+        decode::<B, N>
+    }
+
+    fn elements<E: Element>() -> DotMatrix {
+        elements::<E>
+    }
+
+    fn blocks_of_32<B: Weights<32>>() -> DotMatrix {
+        blocks_of_32::<B>
+    }
+
+    fn blocks_of_256<B: Weights<256>>() -> DotMatrix {
+        blocks_of_256::<B>
+    }
+
+    fn nvfp4() -> DotMatrix {
+        nvfp4
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn decode<B: Block<N>, const N: usize>(payload: &[u8], out: &mut [f32]) {
+    table::decode_blocks::<B, N>(payload, out);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn elements<E: Element>(matrix: Matrix<'_>) {
+    by_elements::<E>(matrix);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn blocks_of_32<B: Weights<32>>(matrix: Matrix<'_>) {
+    by_blocks_of_32::<B>(matrix);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn blocks_of_256<B: Weights<256>>(matrix: Matrix<'_>) {
+    by_blocks_of_256::<B>(matrix);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn nvfp4(matrix: Matrix<'_>) {
+    by_blocks_of_nvfp4(matrix);
+}

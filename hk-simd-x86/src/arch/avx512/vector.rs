@@ -1,0 +1,77 @@
+//! Vectors of 512 bits: loads and stores of arrays, and steps that kernels share.
+//!
+//! Kernels take no pointers: what they load is an array of the size of the vector, cut from
+//! a slice by safe code.
+
+use core::arch::x86_64::*;
+
+/// 64 bytes.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load(bytes: &[u8; 64]) -> __m512i {
+    // SAFETY: the reference is to as many bytes as the load takes, at any alignment.
+    unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
+}
+
+/// 32 bytes.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load_half(bytes: &[u8; 32]) -> __m256i {
+    // SAFETY: the reference is to as many bytes as the load takes, at any alignment.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+}
+
+/// 16 bytes.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load_quarter(bytes: &[u8; 16]) -> __m128i {
+    // SAFETY: the reference is to as many bytes as the load takes, at any alignment.
+    unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
+}
+
+/// 16 floats.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load_floats(floats: &[f32; 16]) -> __m512 {
+    // SAFETY: the reference is to as many bytes as the load takes, at any alignment.
+    unsafe { _mm512_loadu_ps(floats.as_ptr()) }
+}
+
+/// Writes 16 floats.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn store(vector: __m512, to: &mut [f32; 16]) {
+    // SAFETY: the reference is to as many bytes as the store takes, at any alignment.
+    unsafe { _mm512_storeu_ps(to.as_mut_ptr(), vector) }
+}
+
+/// 64 integers of 8 bits.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load_codes(codes: &[i8; 64]) -> __m512i {
+    // SAFETY: the reference is to as many bytes as the load takes, at any alignment.
+    unsafe { _mm512_loadu_si512(codes.as_ptr().cast()) }
+}
+
+/// The sums of the four integers in each quarter of each of four vectors: lane `4q + v` is
+/// that of quarter `q` of vector `v`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn sum_quarters([a, b, c, d]: [__m512i; 4]) -> __m512i {
+    let ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    let cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+    _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd))
+}
+
+/// The last step of four dot products (dot-products.md, "Sum"): lane `4l + r` holds lane `l`
+/// of row `r`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn fold_rows(lanes: __m512) -> [f32; 4] {
+    let first = _mm_add_ps(_mm512_castps512_ps128(lanes), _mm512_extractf32x4_ps::<1>(lanes));
+    let second = _mm_add_ps(_mm512_extractf32x4_ps::<2>(lanes), _mm512_extractf32x4_ps::<3>(lanes));
+    let (all, mut sums) = (_mm_add_ps(first, second), [0.0; 4]);
+    // SAFETY: the array has the size of the vector.
+    unsafe { _mm_storeu_ps(sums.as_mut_ptr(), all) };
+    sums
+}

@@ -1,0 +1,224 @@
+//! The way from a call of a backend to a kernel: arguments checked, then cut into whole
+//! blocks or groups of rows, so that kernels see arrays of known lengths alone.
+
+use core::array;
+
+use hk_core::dot::{self, RowQ32, RowQ256};
+use hk_core::{Activation, Backend, Error, Portable, StorageType};
+
+/// Decodes the first `out.len()` weights of a payload that holds as many.
+///
+/// # Safety
+/// The CPU must have the features that the kernel is compiled for.
+pub(super) type Decode = unsafe fn(payload: &[u8], out: &mut [f32]);
+
+/// [`Backend::dequantize`] by `kernel`, and by [`Portable`] where there is none.
+///
+/// # Safety
+/// The CPU must have the features of the kernel.
+pub(super) unsafe fn dequantize(
+    kernel: Option<Decode>,
+    storage: StorageType,
+    payload: &[u8],
+    out: &mut [f32],
+) -> Result<(), Error> {
+    match kernel {
+        Some(kernel) if holds(storage, payload, out.len()) => {
+            // SAFETY: the caller's promise.
+            unsafe { kernel(payload, out) };
+            Ok(())
+        }
+        // It also has the words for what is wrong.
+        _ => Portable.dequantize(storage, payload, out),
+    }
+}
+
+/// Whether `payload` has blocks for `weights` weights.
+fn holds(storage: StorageType, payload: &[u8], weights: usize) -> bool {
+    let Some(geometry) = storage.geometry() else { return false };
+    let blocks = (weights as u64).div_ceil(u64::from(geometry.weights));
+    let needed = blocks.saturating_mul(u64::from(geometry.bytes));
+    needed <= payload.len() as u64
+}
+
+/// Decodes by `decode`, which gets as many blocks as rows of weights, all of them whole: the
+/// last block, where it is used partly, goes by an array on the stack.
+#[inline(always)]
+pub(super) fn whole_blocks<const BYTES: usize, const N: usize>(
+    payload: &[u8],
+    out: &mut [f32],
+    decode: impl Fn(&[[u8; BYTES]], &mut [[f32; N]]),
+) {
+    let (blocks, _) = payload.as_chunks::<BYTES>();
+    let (whole, part) = out.as_chunks_mut::<N>();
+    let (blocks, rest) = blocks.split_at_checked(whole.len()).unwrap_or((blocks, &[]));
+    decode(blocks, whole);
+    if let (false, Some(last)) = (part.is_empty(), rest.first()) {
+        let mut weights = [[0.0; N]];
+        decode(core::slice::from_ref(last), &mut weights);
+        part.copy_from_slice(&weights[0][..part.len()]);
+    }
+}
+
+/// Consecutive weight rows that one activation row is multiplied with, and where their
+/// products go.
+pub(super) struct Rows<'a> {
+    bytes: &'a [u8],
+    /// Bytes of a row, not 0.
+    row: usize,
+    /// The product of row `r` goes to `out[r * stride + at]`.
+    out: &'a mut [f32],
+    stride: usize,
+    at: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// The products of all rows, `R` at once by `products`. A last group of fewer rows is
+    /// filled up with its own last row.
+    #[inline(always)]
+    pub(super) fn by<const R: usize>(self, products: impl Fn([&'a [u8]; R]) -> [f32; R]) {
+        let Rows { mut bytes, row, out, stride, at } = self;
+        let mut left = out.len() / stride;
+        for out in out.chunks_mut(stride * R) {
+            let now = left.min(R);
+            left -= now;
+            let (group, rest) = bytes.split_at_checked(now * row).unwrap_or_default();
+            bytes = rest;
+            let products = products(array::from_fn(|r| {
+                let start = r.min(now - 1) * row;
+                group.get(start..start + row).unwrap_or_default()
+            }));
+            for (out, product) in out.chunks_exact_mut(stride).zip(products) {
+                out[at] = product;
+            }
+        }
+    }
+}
+
+/// Goes along four rows of blocks of 32 weights by `step`s of four blocks, `BYTES` bytes: the
+/// blocks of each row, and the activation's. A last step of fewer blocks is filled up with
+/// zeros, weights and activation, whose terms are 0 and leave the lanes of the sum as they
+/// were (which begin at +0 and so are never -0).
+#[inline(always)]
+pub(super) fn steps_of_32<const BYTES: usize>(
+    rows: [&[u8]; 4],
+    activation: &RowQ32<'_>,
+    mut step: impl FnMut([&[u8; BYTES]; 4], Four32<'_>),
+) {
+    let (q, q_rest) = activation.q().as_chunks::<4>();
+    let (d, d_rest) = activation.d().as_chunks::<4>();
+    let (s, s_rest) = activation.s().as_chunks::<4>();
+    let (sums, sums_rest) = activation.sums().as_chunks::<4>();
+    let steps = rows.map(|row| row.as_chunks::<BYTES>());
+    let [row0, row1, row2, row3] = steps.map(|(steps, _)| steps.iter());
+    let activations = q.iter().zip(d).zip(s).zip(sums);
+    for (rows, (((q, d), s), sums)) in row0.zip(row1).zip(row2).zip(row3).zip(activations) {
+        let (((row0, row1), row2), row3) = rows;
+        step([row0, row1, row2, row3], Four32 { q, d, s, sums });
+    }
+    if !q_rest.is_empty() {
+        let rest = steps.map(|(_, rest)| filled_up::<u8, BYTES>(rest));
+        let q = &filled_up_with(q_rest, [0; 32]);
+        let (d, s) = (&filled_up(d_rest), &filled_up(s_rest));
+        step(rest.each_ref(), Four32 { q, d, s, sums: &filled_up(sums_rest) });
+    }
+}
+
+/// Four blocks of an activation row.
+pub(super) struct Four32<'a> {
+    pub(super) q: &'a [[i8; 32]; 4],
+    pub(super) d: &'a [f32; 4],
+    pub(super) s: &'a [f32; 4],
+    pub(super) sums: &'a [i32; 4],
+}
+
+/// At most `N` values, and as many zeros as are missing.
+#[inline(always)]
+pub(super) fn filled_up<T: Copy + Default, const N: usize>(values: &[T]) -> [T; N] {
+    filled_up_with(values, T::default())
+}
+
+#[inline(always)]
+fn filled_up_with<T: Copy, const N: usize>(values: &[T], zero: T) -> [T; N] {
+    let mut filled = [zero; N];
+    for (to, from) in filled.iter_mut().zip(values) {
+        *to = *from;
+    }
+    filled
+}
+
+/// The products of weight rows with one activation row, of the form that the type needs.
+///
+/// # Safety
+/// The CPU must have the features that the kernel is compiled for.
+#[derive(Clone, Copy)]
+pub(super) enum DotRows {
+    F32(unsafe fn(Rows<'_>, &[f32])),
+    Q32(unsafe fn(Rows<'_>, RowQ32<'_>)),
+    Q256(unsafe fn(Rows<'_>, RowQ256<'_>)),
+}
+
+/// The products of weight rows with several activation rows.
+///
+/// # Safety
+/// The CPU must have the features that the kernel is compiled for.
+pub(super) type DotMatrix = unsafe fn(dot::portable::Matrix<'_>);
+
+/// The kernels of a type.
+#[derive(Clone, Copy)]
+pub(super) struct Dot {
+    pub(super) rows: Option<DotRows>,
+    pub(super) matrix: DotMatrix,
+    /// Activations from which on `matrix` is the faster of the two.
+    pub(super) many: usize,
+}
+
+/// [`Backend::dot_matrix`] by `kernels`, and by [`Portable`] where there are none.
+///
+/// # Safety
+/// The CPU must have the features of the kernels.
+pub(super) unsafe fn dot_matrix(
+    kernels: Option<Dot>,
+    storage: StorageType,
+    rows: &[u8],
+    activations: &[Activation<'_>],
+    out: &mut [f32],
+) -> Result<(), Error> {
+    let row = dot::check_matrix(storage, rows, activations, out.len())?;
+    let kernels = match kernels {
+        Some(kernels) if row != 0 => kernels,
+        // Nothing to multiply, or no kernel.
+        _ => return Portable.dot_matrix(storage, rows, activations, out),
+    };
+    let several = match kernels.rows {
+        Some(rows) if activations.len() < kernels.many => rows,
+        _ => {
+            let matrix = dot::portable::Matrix::new(storage, rows, activations, out)?;
+            // SAFETY: the caller's promise.
+            unsafe { (kernels.matrix)(matrix) };
+            return Ok(());
+        }
+    };
+    let stride = activations.len();
+    for (at, activation) in activations.iter().enumerate() {
+        let rows = Rows { bytes: rows, row, out: &mut *out, stride, at };
+        // SAFETY: the caller's promise.
+        unsafe { dot_rows(several, rows, activation) };
+    }
+    Ok(())
+}
+
+/// # Safety
+/// The CPU must have the features of the kernel.
+unsafe fn dot_rows(kernel: DotRows, rows: Rows<'_>, activation: &Activation<'_>) {
+    match (kernel, activation) {
+        // SAFETY: the caller's promise.
+        (DotRows::F32(kernel), Activation::F32(x)) => unsafe { kernel(rows, x) },
+        // SAFETY: the caller's promise.
+        (DotRows::Q32(kernel), Activation::Q32(x)) => unsafe { kernel(rows, *x) },
+        // SAFETY: the caller's promise.
+        (DotRows::Q256(kernel), Activation::Q256(x)) => unsafe { kernel(rows, *x) },
+        // The form was checked against the type.
+        _ => {}
+    }
+}

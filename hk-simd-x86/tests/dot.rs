@@ -1,0 +1,142 @@
+//! Every level multiplies to the bits of the oracle.
+
+mod common;
+
+use common::{AtTheEdge, Random, payload, same};
+use hk_core::dot::{ActivationForm, oracle};
+use hk_core::{Activation, Backend, Portable, StorageType};
+use hk_simd_x86::variants;
+
+/// Activation rows, some with blocks that are zero, tiny or not finite.
+fn activation_rows(count: usize, len: usize, random: &mut Random) -> Vec<Vec<f32>> {
+    let row = |_| {
+        let mut row = random.floats(len);
+        for block in row.chunks_mut(32) {
+            match random.next() % 40 {
+                0 => block.fill(0.0),
+                1 => block.iter_mut().for_each(|x| *x *= 1e-33),
+                2 => block[block.len() / 2] = f32::INFINITY,
+                3 => block[0] = 3e36,
+                _ => {}
+            }
+        }
+        row
+    };
+    (0..count).map(row).collect()
+}
+
+/// Rows, activations and blocks (of dense types: 40 weights) a row.
+fn shapes() -> Vec<(usize, usize, usize)> {
+    if cfg!(miri) {
+        return vec![(5, 1, 3), (2, 3, 1)];
+    }
+    let mut shapes = vec![(1, 1, 1), (4, 1, 4), (3, 1, 2), (16, 1, 8), (17, 2, 9), (5, 3, 5)];
+    shapes.extend([(16, 6, 4), (33, 7, 3), (18, 16, 18), (7, 17, 1), (40, 64, 6), (2, 65, 16)]);
+    shapes.extend([(1, 4, 7), (31, 12, 13), (64, 5, 2), (15, 33, 11), (9, 1, 33)]);
+    shapes
+}
+
+fn check(name: &str, backend: &dyn Backend, storage: StorageType, shape: (usize, usize, usize)) {
+    let (rows, batch, blocks) = shape;
+    let form = ActivationForm::of(storage).unwrap();
+    let geometry = storage.geometry().unwrap();
+    let weights = if geometry.weights == 1 {
+        40 * blocks - blocks % 3
+    } else {
+        geometry.weights as usize * blocks
+    };
+    let mut random = Random::new(rows * batch + weights);
+    let source = payload(storage, rows * weights / geometry.weights as usize, &mut random);
+    let mut edge = AtTheEdge::new(source.len());
+    let bytes = edge.bytes(source.len());
+    bytes.copy_from_slice(&source);
+    let x = activation_rows(batch, weights, &mut random);
+    let mut scratch = vec![vec![0; form.scratch_len(weights)]; batch];
+    let mut activations = Vec::new();
+    for (x, scratch) in x.iter().zip(&mut scratch) {
+        activations.push(Activation::quantize(storage, x, scratch).unwrap());
+    }
+    let mut expected = vec![0.0; rows * batch];
+    oracle::dot_matrix(storage, bytes, &activations, &mut expected).unwrap();
+    let mut out = vec![-1.5; rows * batch];
+    backend.dot_matrix(storage, bytes, &activations, &mut out).unwrap();
+    for (i, (&product, &expected)) in out.iter().zip(&expected).enumerate() {
+        assert!(
+            same(product, expected),
+            "{name}, {storage}, {shape:?}: {product} for {expected}, product {i}"
+        );
+    }
+    let mut first = vec![-1.5; rows];
+    backend.dot_rows(storage, bytes, activations[0], &mut first).unwrap();
+    for (r, product) in first.iter().enumerate() {
+        assert!(same(*product, expected[r * batch]), "{name}, {storage}, {shape:?}, row {r}");
+    }
+}
+
+#[test]
+fn random_rows() {
+    for (name, backend) in variants() {
+        for storage in StorageType::all().filter(|&s| ActivationForm::of(s).is_some()) {
+            for shape in shapes() {
+                check(name, backend, storage, shape);
+            }
+        }
+    }
+}
+
+/// Long rows, in which a partial sum of too few bits would overflow: the largest codes and
+/// sub-scales against the largest activations, of both signs.
+#[test]
+#[cfg_attr(miri, ignore = "long, and the same instructions as above")]
+fn the_largest_sums() {
+    for (name, backend) in variants() {
+        for storage in StorageType::all().filter(|&s| ActivationForm::of(s).is_some()) {
+            let geometry = storage.geometry().unwrap();
+            let weights = 1024;
+            let blocks = weights / geometry.weights as usize;
+            for fill in [0x00, 0x7F, 0x80, 0xFF] {
+                for sign in [1.0, -1.0] {
+                    let bytes = vec![fill; 4 * blocks * geometry.bytes as usize];
+                    let x = vec![sign; weights];
+                    let mut scratch =
+                        vec![0; ActivationForm::of(storage).unwrap().scratch_len(weights)];
+                    let activation = Activation::quantize(storage, &x, &mut scratch).unwrap();
+                    for batch in [1, 24] {
+                        let activations = vec![activation; batch];
+                        let mut expected = vec![0.0; 4 * batch];
+                        oracle::dot_matrix(storage, &bytes, &activations, &mut expected).unwrap();
+                        let mut out = vec![0.0; 4 * batch];
+                        backend.dot_matrix(storage, &bytes, &activations, &mut out).unwrap();
+                        for (product, expected) in out.iter().zip(&expected) {
+                            assert!(
+                                same(*product, *expected),
+                                "{name}, {storage}, {fill:x}: {product} for {expected}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The backend quantizes activations to the codes and scales of hk-core.
+#[test]
+fn activations() {
+    for (name, backend) in variants() {
+        for storage in [StorageType::Q8_0, StorageType::Q6_K, StorageType::F16] {
+            let form = ActivationForm::of(storage).unwrap();
+            for blocks in if cfg!(miri) { 1..3 } else { 0..40 } {
+                let len = 256 * blocks;
+                let mut random = Random::new(len);
+                let row = activation_rows(1, len, &mut random).remove(0);
+                let mut ours = vec![u32::MAX; form.scratch_len(len)];
+                let mut theirs = ours.clone();
+                let ours = backend.activation(storage, &row, &mut ours).unwrap();
+                let theirs = Portable.activation(storage, &row, &mut theirs).unwrap();
+                // Debug text shows all parts, and NaN as NaN.
+                assert_eq!(format!("{ours:?}"), format!("{theirs:?}"), "{name}, {storage}");
+            }
+        }
+    }
+}
