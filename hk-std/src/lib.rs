@@ -6,10 +6,13 @@
 //! - [`Writer`] writes a file from payloads streamed out of any reader.
 //! - [`convert`] brings other formats to HK.
 //!
-//! Features, all on by default: `mmap`, `rayon`, `simd`, `cli` (the program `hk`).
+//! Features, all on by default: `mmap`, `rayon`, `simd`, `cli` (the program `hk`) and what it
+//! needs: `bench`, to measure kernels.
 #![deny(unsafe_code)]
 
 mod backend;
+#[cfg(feature = "bench")]
+pub mod bench;
 pub mod convert;
 mod error;
 mod model;

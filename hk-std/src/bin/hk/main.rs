@@ -1,5 +1,6 @@
 //! The program `hk`: a thin layer over the library, one file a subcommand.
 
+mod bench;
 mod convert;
 mod dequantize;
 mod inspect;
@@ -43,6 +44,7 @@ enum Command {
     Convert(convert::Args),
     Verify(verify::Args),
     Kernels(kernels::Args),
+    Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Command::Convert(args) => convert::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Kernels(args) => kernels::run(&args),
+        Command::Bench(args) => bench::run(&args),
     };
     match result {
         Ok(code) => code,

@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A bar that counts bytes and shows itself once a second has passed.
+/// A bar that counts bytes or steps and shows itself once a second has passed.
 pub struct Progress {
     bar: ProgressBar,
     started: Instant,
@@ -16,16 +16,31 @@ pub struct Progress {
 impl Progress {
     /// A bar towards `total` bytes, with a word on what is being done.
     pub fn bytes(total: u64, what: &'static str) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         let template = "{msg} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}";
+        let progress = Progress::new(total, template);
+        progress.bar.set_message(what);
+        progress
+    }
+
+    /// A bar towards `total` steps.
+    pub fn steps(total: u64) -> Self {
+        Progress::new(total, "{msg:18} {wide_bar} {pos}/{len} {eta}")
+    }
+
+    fn new(total: u64, template: &str) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        bar.set_message(what);
         Progress { bar, started: Instant::now(), shown: false }
     }
 
-    /// Moves the bar to `done` bytes.
+    /// Says what is being done now.
+    pub fn say(&self, what: String) {
+        self.bar.set_message(what);
+    }
+
+    /// Moves the bar to `done` bytes or steps.
     pub fn set(&mut self, done: u64) {
         if !self.shown && self.started.elapsed() > PATIENCE {
             self.shown = true;

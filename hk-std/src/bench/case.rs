@@ -1,0 +1,242 @@
+//! One operation on one type, and the memory it takes.
+
+use std::hint::black_box;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hk_core::{Activation, Backend, StorageType};
+
+use super::payload::{activations, payload};
+use super::{Op, PROMPT, ROW, SMALL};
+use crate::error::{Error, Result};
+use crate::pool::Pool;
+
+/// Bytes of stored weights that a small case goes through before it comes to the same ones
+/// again: more than an L1 cache has, so that they come out of L2 each time.
+const CYCLE: usize = 256 * 1024;
+/// Weights that a thread takes at once at least.
+const PIECE: usize = 4 * ROW;
+/// Bytes of a cache line.
+const CACHE_LINE: usize = 64;
+
+/// The memory and the threads of cases, which one after another use the same.
+pub struct Workspace {
+    pool: Pool,
+    /// Where the first `f32` of an output stands, counted from a cache line.
+    offset: usize,
+    payload: Vec<u8>,
+    out: Vec<f32>,
+    x: Vec<f32>,
+    scratch: Vec<Vec<u32>>,
+    /// What `payload` holds: type and weights.
+    stored: Option<(StorageType, usize)>,
+}
+
+impl Workspace {
+    /// A workspace in which `threads` work on a case.
+    pub fn new(threads: usize) -> Self {
+        Workspace {
+            pool: Pool::new(threads),
+            offset: 0,
+            payload: Vec::new(),
+            out: Vec::new(),
+            x: activations(ROW * PROMPT),
+            scratch: Vec::new(),
+            stored: None,
+        }
+    }
+
+    /// Lets outputs begin `offset` floats after the start of a cache line, where they begin
+    /// otherwise: at 4, as large vectors do with some allocators, no store of 32 or 64 bytes
+    /// stays within a line.
+    pub fn set_offset(&mut self, offset: usize) {
+        self.offset = offset % (CACHE_LINE / 4);
+    }
+
+    /// How many threads there are: fewer than were asked for where the system has no more.
+    pub fn threads(&self) -> usize {
+        self.pool.threads()
+    }
+
+    /// Sets up `op` on `weights` weights of type `storage`. The same type again, as often as
+    /// its operations and backends are measured, takes no new payload.
+    ///
+    /// # Errors
+    /// The type does not have the operation, `weights` is no multiple of [`SMALL`], or there
+    /// is not enough memory.
+    pub fn case(&mut self, op: Op, storage: StorageType, weights: usize) -> Result<Case<'_>> {
+        if !op.takes(storage) {
+            return Err(Error::Invalid(format!("{storage} weights have no operation {op}")));
+        }
+        if weights == 0 || !weights.is_multiple_of(SMALL) {
+            let text = format!("{weights} weights to measure: no multiple of {SMALL}");
+            return Err(Error::Invalid(text));
+        }
+        let len = self.store(storage, weights)?;
+        let floats = weights + 2 * CACHE_LINE / 4;
+        grow(&mut self.out, floats)?;
+        let head = self.out.as_ptr().align_offset(CACHE_LINE) + self.offset;
+        let scratch_len = Activation::scratch_len(storage, ROW);
+        let rows = if op == Op::Dequantize { 0 } else { op.uses() };
+        self.scratch.resize(rows, Vec::new());
+        let mut activations = Vec::with_capacity(rows);
+        for (x, scratch) in self.x.chunks_exact(ROW).zip(&mut self.scratch) {
+            scratch.resize(scratch_len, 0);
+            let activation = Activation::quantize(storage, x, scratch);
+            activations.push(activation.map_err(|error| failed(op, storage, error))?);
+        }
+        Ok(Case {
+            op,
+            storage,
+            weights,
+            pool: &self.pool,
+            payloads: &self.payload,
+            payload_len: len,
+            activations,
+            products: vec![0.0; weights / ROW * rows],
+            out: self.out.get_mut(head..head + weights).unwrap_or_default(),
+        })
+    }
+
+    /// Fills `payload`, with copies of a small one so that it takes [`CYCLE`] bytes, and
+    /// returns the length of one copy.
+    fn store(&mut self, storage: StorageType, weights: usize) -> Result<usize> {
+        let small_len = storage.payload_len(&[SMALL as u64]).unwrap_or(0) as usize;
+        let len = small_len * (weights / SMALL);
+        if self.stored == Some((storage, weights)) {
+            return Ok(len);
+        }
+        self.stored = None;
+        let small = payload(storage, SMALL);
+        let copies = CYCLE.div_ceil(len) * (weights / SMALL);
+        self.payload.clear();
+        self.payload.try_reserve_exact(small.len() * copies).map_err(no_memory)?;
+        for _ in 0..copies {
+            self.payload.extend_from_slice(&small);
+        }
+        self.stored = Some((storage, weights));
+        Ok(len)
+    }
+}
+
+/// Makes `out` at least `len` floats long.
+fn grow(out: &mut Vec<f32>, len: usize) -> Result<()> {
+    out.try_reserve_exact(len.saturating_sub(out.len())).map_err(no_memory)?;
+    out.resize(len.max(out.len()), 0.0);
+    Ok(())
+}
+
+fn no_memory(error: std::collections::TryReserveError) -> Error {
+    Error::Invalid(format!("not enough memory for a case of this size: {error}"))
+}
+
+/// The error of a kernel that refuses a case.
+pub(super) fn failed(op: Op, storage: StorageType, error: hk_core::Error) -> Error {
+    Error::Invalid(format!("{op} of {storage}: {error}"))
+}
+
+/// One operation on weights of one type, ready to run.
+pub struct Case<'a> {
+    pub(super) op: Op,
+    pub(super) storage: StorageType,
+    pub(super) weights: usize,
+    pool: &'a Pool,
+    payloads: &'a [u8],
+    payload_len: usize,
+    activations: Vec<Activation<'a>>,
+    products: Vec<f32>,
+    out: &'a mut [f32],
+}
+
+impl Case<'_> {
+    /// How often [`run`](Self::run) and [`fill`](Self::fill) go through the weights: over
+    /// copies that are too many for the L1 cache.
+    pub fn copies(&self) -> usize {
+        self.payloads.len() / self.payload_len
+    }
+
+    /// Bytes of stored weights, of one copy.
+    pub fn bytes(&self) -> usize {
+        self.payload_len
+    }
+
+    /// How many threads it runs on.
+    pub fn threads(&self) -> usize {
+        self.pool.threads()
+    }
+
+    /// Does the operation by `backend` on each copy.
+    ///
+    /// # Errors
+    /// The backend refuses it.
+    pub fn run(&mut self, backend: &dyn Backend) -> Result<()> {
+        let (op, storage, activations) = (self.op, self.storage, &self.activations[..]);
+        let backend = black_box(backend);
+        let pieces = self.pieces();
+        for payload in black_box(self.payloads).chunks_exact(self.payload_len) {
+            let out = match op {
+                Op::Dequantize => black_box(&mut *self.out),
+                Op::Dot | Op::Prompt => black_box(&mut self.products[..]),
+            };
+            let (stored_piece, out_piece) = (payload.len() / pieces, out.len() / pieces);
+            let stored = payload.chunks_exact(stored_piece);
+            let work = |(stored, out): (&[u8], &mut [f32])| match (op, activations) {
+                (Op::Dequantize, _) => backend.dequantize(storage, stored, out),
+                (_, &[activation]) => backend.dot_rows(storage, stored, activation, out),
+                _ => backend.dot_matrix(storage, stored, activations, out),
+            };
+            share(self.pool, stored.zip(out.chunks_exact_mut(out_piece)), work)
+                .map_err(|error| failed(op, storage, error))?;
+            black_box((&mut *self.out, &mut self.products[..]));
+        }
+        Ok(())
+    }
+
+    /// Fills the memory of as many `f32` as there are weights, as often as there are copies.
+    pub fn fill(&mut self) {
+        let piece = self.weights / self.pieces();
+        for _ in 0..self.copies() {
+            let fill = |piece: &mut [f32]| {
+                piece.fill(0.0);
+                Ok(())
+            };
+            // It cannot fail.
+            let _ = share(self.pool, black_box(&mut *self.out).chunks_exact_mut(piece), fill);
+            black_box(&mut *self.out);
+        }
+    }
+
+    /// Into how many equal parts the weights are split for the threads: several for each, so
+    /// that none waits long for the slowest.
+    fn pieces(&self) -> usize {
+        match self.pool.threads() {
+            1 => 1,
+            threads => (4 * threads).next_power_of_two().min(self.weights / PIECE),
+        }
+    }
+}
+
+/// Does `work` on each of `pieces`, on the threads of `pool`.
+fn share<T>(
+    pool: &Pool,
+    mut pieces: impl Iterator<Item = T> + Send,
+    work: impl Fn(T) -> std::result::Result<(), hk_core::Error> + Sync,
+) -> std::result::Result<(), hk_core::Error> {
+    if pool.threads() == 1 {
+        return pieces.try_for_each(work);
+    }
+    let state = Mutex::new((pieces, Ok(())));
+    pool.run(&|| {
+        let next = || lock(&state).0.next();
+        while let Some(piece) = next() {
+            if let Err(error) = work(piece) {
+                lock(&state).1 = Err(error);
+            }
+        }
+    });
+    state.into_inner().unwrap_or_else(PoisonError::into_inner).1
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic of a kernel ends the measurement anyway.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,113 @@
+//! The fastest of many runs.
+
+use std::time::{Duration, Instant};
+
+use hk_core::{Backend, StorageType};
+
+use super::Op;
+use super::case::Case;
+use crate::error::Result;
+
+/// Turns that are taken at least, unless they last for [`PATIENCE`] budgets.
+const TURNS: u32 = 5;
+/// Turns that are taken however long they last: the first of them also warms up.
+const FEWEST: u32 = 2;
+/// How many times the budget [`TURNS`] may take.
+const PATIENCE: u32 = 10;
+
+/// How fast a backend did one operation on weights of one type.
+#[derive(Clone, Copy, Debug)]
+pub struct Measurement {
+    /// What was done.
+    pub op: Op,
+    /// Type of the weights.
+    pub storage: StorageType,
+    /// Name of the backend.
+    pub backend: &'static str,
+    /// Threads that shared the work.
+    pub threads: usize,
+    /// How many weights.
+    pub weights: usize,
+    /// Bytes they are stored in.
+    pub bytes: usize,
+    /// Seconds of the operation, the fastest of many runs.
+    pub seconds: f64,
+    /// Seconds of filling as many `f32` as there are weights, by as many threads, the fastest
+    /// of as many runs.
+    pub memset_seconds: f64,
+}
+
+impl Measurement {
+    /// Weights a second, in 1e9. With many activation rows each weight counts once for each
+    /// of them: these are multiply-adds a second.
+    pub fn gweights_per_s(&self) -> f64 {
+        (self.weights * self.op.uses()) as f64 / self.seconds / 1e9
+    }
+
+    /// [`gweights_per_s`](Self::gweights_per_s) as a ratio to `memset` in `f32` a second.
+    pub fn memset_ratio(&self) -> f64 {
+        self.op.uses() as f64 * self.memset_seconds / self.seconds
+    }
+
+    /// Stored bytes read a second, in 1e9.
+    pub fn gbytes_per_s(&self) -> f64 {
+        self.bytes as f64 / self.seconds / 1e9
+    }
+
+    /// `f32` filled a second, in 1e9.
+    pub fn memset_gf32_per_s(&self) -> f64 {
+        self.weights as f64 / self.memset_seconds / 1e9
+    }
+}
+
+impl Case<'_> {
+    /// Measures the case for about `budget`: `memset` and the operation by `backend` take
+    /// turns, twice at least, and five times where that takes no more than ten budgets.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn measure(&mut self, backend: &dyn Backend, budget: Duration) -> Result<Measurement> {
+        let (mut operation, mut memset) = (Duration::MAX, Duration::MAX);
+        let begin = Instant::now();
+        let (mut turns, mut last) = (0, Duration::ZERO);
+        let is_enough = |turns| match begin.elapsed() {
+            elapsed if elapsed < budget || turns < FEWEST => false,
+            elapsed => turns >= TURNS || elapsed >= budget * PATIENCE,
+        };
+        while !is_enough(turns) {
+            memset = memset.min(self.fastest_fill(last / 4));
+            let start = Instant::now();
+            self.run(backend)?;
+            last = start.elapsed();
+            operation = operation.min(last);
+            turns += 1;
+        }
+        let per_copy = |time: Duration| time.as_secs_f64().max(1e-9) / self.copies() as f64;
+        Ok(Measurement {
+            op: self.op,
+            storage: self.storage,
+            backend: backend.name(),
+            threads: self.threads(),
+            weights: self.weights,
+            bytes: self.bytes(),
+            seconds: per_copy(operation),
+            memset_seconds: per_copy(memset),
+        })
+    }
+
+    /// Fills for `budget`, once at least, so that slow operations do not leave it with few
+    /// tries; the fastest counts.
+    fn fastest_fill(&mut self, budget: Duration) -> Duration {
+        let begin = Instant::now();
+        let mut fastest = Duration::MAX;
+        loop {
+            let start = Instant::now();
+            self.fill();
+            let end = Instant::now();
+            fastest = fastest.min(end - start);
+            if end - begin >= budget {
+                return fastest;
+            }
+        }
+    }
+}
