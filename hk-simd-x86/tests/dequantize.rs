@@ -13,7 +13,11 @@ fn check(name: &str, backend: &dyn Backend, storage: StorageType, payload: &[u8]
     backend.dequantize(storage, payload, out).unwrap();
     for (i, (&weight, &expected)) in out.iter().zip(&expected).enumerate() {
         let of = out.len();
-        assert!(same(weight, expected), "{name}, {storage}: {weight} for {expected}, {i} of {of}");
+        // Dense floats move a NaN as it is; arithmetic makes a new one.
+        let moved = storage.is_dense() && storage != StorageType::F64;
+        let right =
+            if moved { weight.to_bits() == expected.to_bits() } else { same(weight, expected) };
+        assert!(right, "{name}, {storage}: {weight} for {expected}, {i} of {of}");
     }
 }
 

@@ -65,11 +65,16 @@ fn assert_same(storage: StorageType, found: &[f32], expected: &[f32], what: &str
     }
 }
 
-fn decode(storage: StorageType, payload: &[u8], count: usize) -> Vec<f32> {
+fn decode(backend: &dyn Backend, storage: StorageType, payload: &[u8], count: usize) -> Vec<f32> {
     // Not zeros: a weight that is left out shows.
     let mut out = vec![f32::from_bits(0x7F80_5A5A); count];
-    Portable.dequantize(storage, payload, &mut out).unwrap();
+    backend.dequantize(storage, payload, &mut out).unwrap();
     out
+}
+
+/// Every vector with every backend of this machine.
+fn cases() -> impl Iterator<Item = (&'static dyn Backend, Vector)> {
+    hk_std::backends().into_iter().flat_map(|backend| vectors().map(move |v| (backend, v)))
 }
 
 #[test]
@@ -83,10 +88,10 @@ fn the_vectors_are_every_dense_and_block_type() {
 
 #[test]
 fn every_vector_decodes_to_the_bit() {
-    for vector in vectors() {
+    for (backend, vector) in cases() {
         let expected = vector.expected();
-        let found = decode(vector.storage, vector.payload, expected.len());
-        assert_same(vector.storage, &found, &expected, "whole");
+        let found = decode(backend, vector.storage, vector.payload, expected.len());
+        assert_same(vector.storage, &found, &expected, backend.name());
     }
 }
 
@@ -94,14 +99,14 @@ fn every_vector_decodes_to_the_bit() {
 /// also when the last block is partly used.
 #[test]
 fn every_vector_decodes_in_part_and_from_any_address() {
-    for vector in vectors() {
+    for (backend, vector) in cases() {
         let expected = vector.expected();
         let weights = vector.storage.geometry().unwrap().weights as usize;
         for (start, count) in [1, weights - 1, weights + 1, 33, 100, 255, 256].iter().enumerate() {
             let mut moved = vec![0xA5; start];
             moved.extend_from_slice(vector.payload);
-            let found = decode(vector.storage, &moved[start..], *count);
-            assert_same(vector.storage, &found, &expected[..*count], "part");
+            let found = decode(backend, vector.storage, &moved[start..], *count);
+            assert_same(vector.storage, &found, &expected[..*count], backend.name());
         }
     }
 }
@@ -109,14 +114,14 @@ fn every_vector_decodes_in_part_and_from_any_address() {
 /// Blocks that do not start a payload decode as those that do.
 #[test]
 fn every_vector_decodes_block_by_block() {
-    for vector in vectors() {
+    for (backend, vector) in cases() {
         let geometry = vector.storage.geometry().unwrap();
         let (weights, bytes) = (geometry.weights as usize, geometry.bytes as usize);
         let expected = vector.expected();
         let blocks = vector.payload.chunks(bytes).zip(expected.chunks(weights));
         for (block, expected) in blocks.take(300) {
-            let found = decode(vector.storage, block, expected.len());
-            assert_same(vector.storage, &found, expected, "block");
+            let found = decode(backend, vector.storage, block, expected.len());
+            assert_same(vector.storage, &found, expected, backend.name());
         }
     }
 }
