@@ -1,6 +1,8 @@
 //! The level `avx2`.
 
+mod dot;
 mod shell;
+mod vector;
 
 use hk_core::{Activation, Backend, Error, StorageType};
 
@@ -32,7 +34,7 @@ impl Avx2 {
 
     fn dot(&self, storage: StorageType) -> Option<Dot> {
         let matrix = table::matrix::<Shell>(storage)?;
-        Some(Dot { rows: None, matrix, many: 1 })
+        Some(Dot { rows: dot::rows(storage, self.vnni), matrix, many: 4 })
     }
 }
 

@@ -1,0 +1,10 @@
+//! Dot products of rows with one activation row, a file a family.
+
+use hk_core::StorageType;
+
+use crate::arch::call::DotRows;
+
+/// The kernel of a type, if this level has one of its own; with `vnni` it may use AVX-VNNI.
+pub(super) fn rows(_storage: StorageType, _vnni: bool) -> Option<DotRows> {
+    None
+}

@@ -1,0 +1,76 @@
+//! Vectors of 256 bits: loads and stores of arrays, and steps that kernels share.
+//!
+//! Kernels take no pointers: what they load is an array of the size of the vector, cut from
+//! a slice by safe code.
+
+use core::arch::x86_64::*;
+
+/// 32 bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn load(bytes: &[u8; 32]) -> __m256i {
+    // SAFETY: the reference is to as many bytes as the load takes, at any alignment.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+}
+
+/// 16 bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn load_half(bytes: &[u8; 16]) -> __m128i {
+    // SAFETY: the reference is to as many bytes as the load takes, at any alignment.
+    unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
+}
+
+/// Twice 16 bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn load_halves(low: &[u8; 16], high: &[u8; 16]) -> __m256i {
+    _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(load_half(low)), load_half(high))
+}
+
+/// 32 integers of 8 bits.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn load_codes(codes: &[i8; 32]) -> __m256i {
+    // SAFETY: the reference is to as many bytes as the load takes, at any alignment.
+    unsafe { _mm256_loadu_si256(codes.as_ptr().cast()) }
+}
+
+/// 8 floats.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn load_floats(floats: &[f32; 8]) -> __m256 {
+    // SAFETY: the reference is to as many bytes as the load takes, at any alignment.
+    unsafe { _mm256_loadu_ps(floats.as_ptr()) }
+}
+
+/// Writes 8 floats.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn store(vector: __m256, to: &mut [f32; 8]) {
+    // SAFETY: the reference is to as many bytes as the store takes, at any alignment.
+    unsafe { _mm256_storeu_ps(to.as_mut_ptr(), vector) }
+}
+
+/// The sums of the four integers in each half of each of four vectors: lane `4h + v` is that
+/// of half `h` of vector `v`.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn sum_halves([a, b, c, d]: [__m256i; 4]) -> __m256i {
+    let ab = _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+    let cd = _mm256_add_epi32(_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
+    _mm256_add_epi32(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd))
+}
+
+/// The last step of four dot products (dot-products.md, "Sum"): lane `4l + r` of the first
+/// vector holds lane `l` of row `r`, that of the second lane `l + 2`.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn fold_rows([first, second]: [__m256; 2]) -> [f32; 4] {
+    let first = _mm_add_ps(_mm256_castps256_ps128(first), _mm256_extractf128_ps::<1>(first));
+    let second = _mm_add_ps(_mm256_castps256_ps128(second), _mm256_extractf128_ps::<1>(second));
+    let (all, mut sums) = (_mm_add_ps(first, second), [0.0; 4]);
+    // SAFETY: the array has the size of the vector.
+    unsafe { _mm_storeu_ps(sums.as_mut_ptr(), all) };
+    sums
+}
