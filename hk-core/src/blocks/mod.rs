@@ -7,7 +7,7 @@
 //! exact, as a power of two that moves from one factor to the other.
 
 #[cfg(feature = "i-quants")]
-pub(crate) mod codebooks;
+pub mod codebooks;
 mod dense;
 #[cfg(feature = "fp4")]
 pub(crate) mod fp4;
