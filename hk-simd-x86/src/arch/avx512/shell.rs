@@ -2,10 +2,10 @@
 
 use hk_core::blocks::Block;
 use hk_core::dot::portable::{
-    Element, Matrix, Weights, by_blocks_of_32, by_blocks_of_256, by_blocks_of_nvfp4, by_elements,
+    Element, Weights, by_blocks_of_32, by_blocks_of_256, by_blocks_of_nvfp4, by_elements,
 };
 
-use crate::arch::call::{Decode, DotMatrix};
+use crate::arch::call::{Decode, DotMatrix, Matrix};
 use crate::arch::table;
 
 /// See [`table`].
@@ -40,20 +40,20 @@ fn decode<B: Block<N>, const N: usize>(payload: &[u8], out: &mut [f32]) {
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn elements<E: Element>(matrix: Matrix<'_>) {
-    by_elements::<E>(matrix);
+    matrix.by(by_elements::<E>);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn blocks_of_32<B: Weights<32>>(matrix: Matrix<'_>) {
-    by_blocks_of_32::<B>(matrix);
+    matrix.by(by_blocks_of_32::<B>);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn blocks_of_256<B: Weights<256>>(matrix: Matrix<'_>) {
-    by_blocks_of_256::<B>(matrix);
+    matrix.by(by_blocks_of_256::<B>);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn nvfp4(matrix: Matrix<'_>) {
-    by_blocks_of_nvfp4(matrix);
+    matrix.by(by_blocks_of_nvfp4);
 }
