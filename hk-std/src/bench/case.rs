@@ -10,9 +10,12 @@ use super::{Op, PROMPT, ROW, SMALL};
 use crate::error::{Error, Result};
 use crate::pool::Pool;
 
-/// Bytes of stored weights that a small case goes through before it comes to the same ones
-/// again: more than an L1 cache has, so that they come out of L2 each time.
+/// Bytes of stored weights that a run goes through at least, more than an L1 cache has: of a
+/// small case there are so many copies, so that products take them out of L2 each time.
 const CYCLE: usize = 256 * 1024;
+/// Weights that a fill goes through at least: a small output several times, since one is over
+/// too soon to be timed well.
+const FILLED: usize = 4 * SMALL;
 /// Weights that a thread takes at once at least.
 const PIECE: usize = 4 * ROW;
 /// Bytes of a cache line.
@@ -76,7 +79,10 @@ impl Workspace {
         grow(&mut self.out, floats)?;
         let head = self.out.as_ptr().align_offset(CACHE_LINE) + self.offset;
         let scratch_len = Activation::scratch_len(storage, ROW);
-        let rows = if op == Op::Dequantize { 0 } else { op.uses() };
+        let rows = match op {
+            Op::Dequantize => 0,
+            Op::Dot | Op::Prompt => op.uses(),
+        };
         self.scratch.resize(rows, Vec::new());
         let mut activations = Vec::with_capacity(rows);
         for (x, scratch) in self.x.chunks_exact(ROW).zip(&mut self.scratch) {
@@ -84,13 +90,22 @@ impl Workspace {
             let activation = Activation::quantize(storage, x, scratch);
             activations.push(activation.map_err(|error| failed(op, storage, error))?);
         }
+        let copies = self.payload.len() / len;
+        let (copies, passes) = match op {
+            // Between two looks at a weight goes the whole output.
+            Op::Dequantize => (1, copies),
+            Op::Dot => (copies, copies),
+            // Long enough, and between two looks at a weight go all activations.
+            Op::Prompt => (1, 1),
+        };
         Ok(Case {
             op,
             storage,
             weights,
             pool: &self.pool,
-            payloads: &self.payload,
+            payloads: self.payload.get(..len * copies).unwrap_or_default(),
             payload_len: len,
+            passes,
             activations,
             products: vec![0.0; weights / ROW * rows],
             out: self.out.get_mut(head..head + weights).unwrap_or_default(),
@@ -140,21 +155,27 @@ pub struct Case<'a> {
     pub(super) storage: StorageType,
     pub(super) weights: usize,
     pool: &'a Pool,
+    /// Copies of the stored weights.
     payloads: &'a [u8],
     payload_len: usize,
+    passes: usize,
     activations: Vec<Activation<'a>>,
     products: Vec<f32>,
     out: &'a mut [f32],
 }
 
 impl Case<'_> {
-    /// How often [`run`](Self::run) and [`fill`](Self::fill) go through the weights: over
-    /// copies that are too many for the L1 cache.
-    pub fn copies(&self) -> usize {
-        self.payloads.len() / self.payload_len
+    /// How often [`run`](Self::run) goes through as many weights as the case has.
+    pub fn passes(&self) -> usize {
+        self.passes
     }
 
-    /// Bytes of stored weights, of one copy.
+    /// How often [`fill`](Self::fill) does.
+    pub fn fills(&self) -> usize {
+        FILLED.div_ceil(self.weights)
+    }
+
+    /// Bytes that the weights are stored in.
     pub fn bytes(&self) -> usize {
         self.payload_len
     }
@@ -164,7 +185,7 @@ impl Case<'_> {
         self.pool.threads()
     }
 
-    /// Does the operation by `backend` on each copy.
+    /// Does the operation by `backend`, [`passes`](Self::passes) times.
     ///
     /// # Errors
     /// The backend refuses it.
@@ -172,7 +193,8 @@ impl Case<'_> {
         let (op, storage, activations) = (self.op, self.storage, &self.activations[..]);
         let backend = black_box(backend);
         let pieces = self.pieces();
-        for payload in black_box(self.payloads).chunks_exact(self.payload_len) {
+        let payloads = black_box(self.payloads).chunks_exact(self.payload_len).cycle();
+        for payload in payloads.take(self.passes) {
             let out = match op {
                 Op::Dequantize => black_box(&mut *self.out),
                 Op::Dot | Op::Prompt => black_box(&mut self.products[..]),
@@ -191,10 +213,10 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// Fills the memory of as many `f32` as there are weights, as often as there are copies.
+    /// Fills the memory of as many `f32` as there are weights, [`fills`](Self::fills) times.
     pub fn fill(&mut self) {
         let piece = self.weights / self.pieces();
-        for _ in 0..self.copies() {
+        for _ in 0..self.fills() {
             let fill = |piece: &mut [f32]| {
                 piece.fill(0.0);
                 Ok(())
@@ -239,4 +261,112 @@ fn share<T>(
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic of a kernel ends the measurement anyway.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hk_core::{Error, Portable};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Counts what it is asked for.
+    #[derive(Default)]
+    struct Counter {
+        weights: AtomicUsize,
+        products: AtomicUsize,
+        /// How many bytes after a cache line outputs begin.
+        begins: Mutex<Vec<usize>>,
+    }
+
+    impl Backend for Counter {
+        fn name(&self) -> &'static str {
+            "counter"
+        }
+
+        fn dequantize(
+            &self,
+            storage: StorageType,
+            payload: &[u8],
+            out: &mut [f32],
+        ) -> std::result::Result<(), Error> {
+            self.weights.fetch_add(out.len(), Ordering::Relaxed);
+            lock(&self.begins).push(out.as_ptr().addr() % CACHE_LINE);
+            Portable.dequantize(storage, payload, out)
+        }
+
+        fn dot_matrix(
+            &self,
+            storage: StorageType,
+            rows: &[u8],
+            activations: &[Activation<'_>],
+            out: &mut [f32],
+        ) -> std::result::Result<(), Error> {
+            self.products.fetch_add(out.len(), Ordering::Relaxed);
+            Portable.dot_matrix(storage, rows, activations, out)
+        }
+    }
+
+    #[test]
+    fn every_weight_is_asked_for_in_every_pass() {
+        for threads in [1, 3] {
+            let mut workspace = Workspace::new(threads);
+            for (op, storage, weights) in [
+                (Op::Dequantize, StorageType::Q4_0, SMALL),
+                (Op::Dequantize, StorageType::F64, 3 * SMALL),
+                (Op::Dot, StorageType::IQ1_S, SMALL),
+                (Op::Prompt, StorageType::F16, SMALL),
+            ] {
+                let counter = Counter::default();
+                let mut case = workspace.case(op, storage, weights).unwrap();
+                case.fill();
+                case.run(&counter).unwrap();
+                let asked = weights * case.passes();
+                let counts = [counter.weights.into_inner(), counter.products.into_inner()];
+                let expected = match op {
+                    Op::Dequantize => [asked, 0],
+                    Op::Dot => [0, asked / ROW],
+                    Op::Prompt => [0, asked / ROW * PROMPT],
+                };
+                assert_eq!(counts, expected, "{op} {storage}");
+            }
+        }
+    }
+
+    #[test]
+    fn products_are_those_of_the_weights() {
+        let mut workspace = Workspace::new(2);
+        let mut case = workspace.case(Op::Dot, StorageType::F32, SMALL).unwrap();
+        case.run(&Portable).unwrap();
+        let weights = payload(StorageType::F32, SMALL);
+        let x = activations(ROW);
+        let mut expected = vec![0.0; SMALL / ROW];
+        Portable.dot_rows(StorageType::F32, &weights, Activation::F32(&x), &mut expected).unwrap();
+        assert!(expected[0] != 0.0 && case.products == expected);
+    }
+
+    #[test]
+    fn outputs_begin_where_they_are_said_to() {
+        let mut workspace = Workspace::new(2);
+        for offset in [0, 4] {
+            workspace.set_offset(offset);
+            let counter = Counter::default();
+            let case = workspace.case(Op::Dequantize, StorageType::Q8_0, SMALL);
+            case.unwrap().run(&counter).unwrap();
+            let begins = counter.begins.into_inner().unwrap();
+            assert!(begins.len() > 1 && begins.iter().all(|&at| at == offset * 4), "{begins:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        let mut workspace = Workspace::new(1);
+        for (op, storage, weights) in [
+            (Op::Dot, StorageType::Q8_1, SMALL),
+            (Op::Dequantize, StorageType::SHARED_REF, SMALL),
+            (Op::Dequantize, StorageType::F32, SMALL + 1),
+            (Op::Dequantize, StorageType::F32, 0),
+        ] {
+            assert!(workspace.case(op, storage, weights).is_err());
+        }
+    }
 }

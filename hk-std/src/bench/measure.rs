@@ -82,7 +82,7 @@ impl Case<'_> {
             operation = operation.min(last);
             turns += 1;
         }
-        let per_copy = |time: Duration| time.as_secs_f64().max(1e-9) / self.copies() as f64;
+        let each = |time: Duration, count: usize| time.as_secs_f64().max(1e-9) / count as f64;
         Ok(Measurement {
             op: self.op,
             storage: self.storage,
@@ -90,8 +90,8 @@ impl Case<'_> {
             threads: self.threads(),
             weights: self.weights,
             bytes: self.bytes(),
-            seconds: per_copy(operation),
-            memset_seconds: per_copy(memset),
+            seconds: each(operation, self.passes()),
+            memset_seconds: each(memset, self.fills()),
         })
     }
 

@@ -20,6 +20,7 @@ Examples:
   hk bench --type q4_0 --backend avx512 --op dot       one kernel, at once
   hk bench --type q4_k,q6_k --size small --time 500    longer, so more exact
   hk bench --threads 8 --json > speed.json
+  chrt -f 10 hk bench                                  on Linux, as root: other work waits
 
 dequantize: stored weights to f32. dot: rows of 4096 weights times one activation row, as for a
 token. prompt: the same rows times 64 activation rows.

@@ -7,11 +7,12 @@ use hk_std::hk_core::StorageType;
 use serde_json::json;
 
 use super::Column;
+use crate::text;
 
 /// Columns that fit beside each other; more are split by backend.
 const WIDEST: usize = 6;
 /// Characters of a column: two numbers.
-const WIDTH: usize = 16;
+const WIDTH: usize = 14;
 
 /// Writes one array of objects.
 pub fn write_json(out: &mut dyn Write, measured: &[Measurement]) -> io::Result<()> {
@@ -45,30 +46,26 @@ pub fn write_tables(
     columns: &[Column],
     measured: &[Measurement],
 ) -> io::Result<()> {
-    let mut names: Vec<&str> = Vec::new();
-    for column in columns {
-        if !names.contains(&column.backend.name()) {
-            names.push(column.backend.name());
-        }
-    }
     if columns.len() <= WIDEST {
         write_table(out, types, columns, measured)?;
     } else {
-        for name in names {
-            let of_it: Vec<Column> =
-                columns.iter().copied().filter(|c| c.backend.name() == name).collect();
-            write_table(out, types, &of_it, measured)?;
-            writeln!(out)?;
+        let mut done: Vec<&str> = Vec::new();
+        for name in columns.iter().map(|column| column.backend.name()) {
+            if !done.contains(&name) {
+                let is_of_it = |column: &&Column| column.backend.name() == name;
+                let columns: Vec<Column> = columns.iter().filter(is_of_it).copied().collect();
+                write_table(out, types, &columns, measured)?;
+                done.push(name);
+            }
         }
     }
-    let threads = measured.first().map_or(1, |m| m.threads);
-    let plural = if threads == 1 { "" } else { "s" };
-    writeln!(
-        out,
-        "{threads} thread{plural}. G/s: 1e9 weights a second; ratio: to memset of as many f32."
-    )?;
+    let threads = text::count(measured.first().map_or(1, |m| m.threads as u64), "thread");
+    writeln!(out, "{threads}. G/s: 1e9 weights a second; ratio: to memset of as many f32.")?;
     if columns.iter().any(|column| column.op == Op::Prompt) {
-        writeln!(out, "prompt: multiply-adds a second, each weight {PROMPT} times.")?;
+        writeln!(out, "prompt: multiply-adds a second, {PROMPT} for each weight.")?;
+    }
+    if cfg!(debug_assertions) {
+        writeln!(out, "This is a debug build, where figures mean little: build with --release.")?;
     }
     Ok(())
 }
@@ -82,10 +79,15 @@ fn write_table(
     let of = |column: &Column, m: &&Measurement| {
         (m.op, m.weights, m.backend) == (column.op, column.weights, column.backend.name())
     };
+    let head = |text: fn(&Column) -> &str| {
+        let cells = columns.iter().map(|column| format!("{:^WIDTH$}", text(column)));
+        (String::new(), cells.collect::<Vec<_>>())
+    };
     let mut lines = vec![
-        ("".to_owned(), columns.iter().map(|c| centred(c.backend.name())).collect()),
-        ("".to_owned(), columns.iter().map(|c| centred(&what(c))).collect()),
-        ("type".to_owned(), columns.iter().map(|_| pair("G/s", "ratio")).collect::<Vec<_>>()),
+        head(|column| column.backend.name()),
+        head(|column| column.op.name()),
+        head(|column| if column.weights == LARGE { "large" } else { "small" }),
+        ("type".to_owned(), columns.iter().map(|_| pair("G/s", "ratio")).collect()),
     ];
     for &storage in types {
         let cells = columns.iter().map(|column| {
@@ -103,33 +105,23 @@ fn write_table(
         let line = format!("  {name:<9}{}", cells.concat());
         writeln!(out, "{}", line.trim_end())?;
     }
-    Ok(())
-}
-
-/// Operation and size of a column.
-fn what(column: &Column) -> String {
-    let size = if column.weights == LARGE { "large" } else { "small" };
-    format!("{} {size}", column.op)
-}
-
-fn centred(text: &str) -> String {
-    // In the middle of what stands below it.
-    format!("  {text:^width$}", width = WIDTH - 2)
+    writeln!(out)
 }
 
 fn pair(first: &str, second: &str) -> String {
-    format!("{first:>8}{second:>width$}", width = WIDTH - 8)
+    format!(" {first:>6} {second:>width$}", width = WIDTH - 8)
 }
 
 fn numbers(gigas: f64, ratio: f64) -> String {
-    pair(&short(gigas), &format!("{ratio:.3}"))
+    pair(&short(gigas, 2), &short(ratio, 3))
 }
 
-/// Three digits or so.
-fn short(number: f64) -> String {
-    match number {
-        n if n < 10.0 => format!("{n:.2}"),
-        n if n < 100.0 => format!("{n:.1}"),
-        n => format!("{n:.0}"),
-    }
+/// A number with so many digits after the point, fewer where more stand before it.
+fn short(number: f64, digits: usize) -> String {
+    let digits = match number {
+        n if n < 9.9995 => digits,
+        n if n < 99.95 => digits - 1,
+        _ => 0,
+    };
+    format!("{number:.digits$}")
 }

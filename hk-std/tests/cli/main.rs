@@ -1,5 +1,7 @@
 //! The program `hk`: what it prints, writes and returns.
 
+mod bench;
+
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -445,84 +447,6 @@ fn kernels_lists_and_obeys() {
         assert!(!out.contains("chosen"), "{out}");
         assert!(err.contains("\"magic\"") && err.contains("portable"), "{err}");
     }
-}
-
-/// A run of `hk bench` that is as short as it can be.
-const BENCH: [&str; 5] = ["bench", "--size", "small", "--time", "0"];
-
-#[test]
-fn bench_json_has_the_fields_that_scripts_rely_on() {
-    let only = ["--type", "q4_k,f16,q8_1", "--backend", "portable", "--threads", "2", "--json"];
-    let json = good_json(&[&BENCH[..], &only].concat());
-    let rows = json.as_array().expect("an array");
-    let text = |row: &Value, key: &str| row[key].as_str().expect("a text").to_owned();
-    let cases: Vec<_> = rows.iter().map(|row| (text(row, "type"), text(row, "op"))).collect();
-    let expected = [
-        ("f16", "dequantize"),
-        ("f16", "dot"),
-        ("f16", "prompt"),
-        ("q8_1", "dequantize"),
-        ("q4_k", "dequantize"),
-        ("q4_k", "dot"),
-        ("q4_k", "prompt"),
-    ];
-    assert_eq!(cases, expected.map(|(name, op)| (name.to_owned(), op.to_owned())));
-    for row in rows {
-        let keys: Vec<_> = row.as_object().expect("an object").keys().collect();
-        assert_eq!(
-            keys,
-            ["op", "type", "backend", "threads", "weights", "gweights_per_s", "memset_ratio"]
-        );
-        assert_eq!((&row["backend"], &row["threads"]), (&"portable".into(), &2.into()));
-        assert_eq!(row["weights"], 65_536);
-        for key in ["gweights_per_s", "memset_ratio"] {
-            assert!(row[key].as_f64().expect("a number") > 0.0, "{row}");
-        }
-    }
-}
-
-#[test]
-fn bench_prints_a_row_a_type() {
-    let out = good(&[&BENCH[..], &["--type", "q8_1,q4_0"]].concat());
-    for name in ["q4_0", "q8_1", "memset"] {
-        let row = |line: &&str| line.trim_start().starts_with(name);
-        let row = out.lines().find(row).unwrap_or_else(|| panic!("{name} is not in {out}"));
-        // Numbers, and dashes for what the type does not have.
-        let cells: Vec<_> = row.split_whitespace().skip(1).collect();
-        assert!(cells.len() >= 6, "{out}");
-        assert!(cells.iter().all(|cell| *cell == "-" || cell.parse::<f64>().is_ok()), "{out}");
-        assert_eq!(cells.contains(&"-"), name == "q8_1", "{out}");
-    }
-    assert!(out.contains("dequantize small") && out.contains("prompt small"), "{out}");
-    assert!(!out.contains("large") && out.contains("portable"), "{out}");
-    let forced = hk_with(
-        &[&BENCH[..], &["--type", "bf16", "--op", "dot", "--json"]].concat(),
-        &[("HK_KERNELS", "portable")],
-    );
-    let json: Value = serde_json::from_slice(&forced.stdout).expect("JSON");
-    assert_eq!(json.as_array().map(Vec::len), Some(1));
-    assert_eq!((&json[0]["backend"], &json[0]["op"]), (&"portable".into(), &"dot".into()));
-}
-
-#[test]
-fn bench_lists_what_there_is_for_what_there_is_not() {
-    for (option, value, known) in [
-        ("--type", "q4_9", "q4_0, q8_0"),
-        ("--type", "shared_ref", "f32, f16"),
-        ("--backend", "abacus", "portable"),
-        ("--op", "add", "dequantize, dot, prompt"),
-        ("--size", "huge", "small, large, all"),
-        ("--threads", "0", "--threads"),
-    ] {
-        let err = bad(&["bench", option, value], 2);
-        assert!(err.contains(value) && err.contains(known), "{err}");
-    }
-    let err = bad(&["bench", "--type", "q8_1", "--op", "dot,prompt"], 2);
-    assert!(err.contains("no dot products"), "{err}");
-    let output = hk_with(&["bench"], &[("HK_KERNELS", "magic")]);
-    let (out, err) = texts(&output);
-    assert_eq!((output.status.code(), out.as_str()), (Some(1), ""));
-    assert!(err.contains("HK_KERNELS") && err.contains("portable"), "{err}");
 }
 
 #[cfg(unix)]
