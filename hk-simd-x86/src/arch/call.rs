@@ -132,6 +132,37 @@ pub(super) struct Four32<'a> {
     pub(super) sums: &'a [i32; 4],
 }
 
+/// Goes along `R` rows of blocks of 256 weights by `step`s of four blocks: the blocks of each
+/// row, and the activation's. A last step of fewer blocks is filled up as in [`steps_of_32`].
+#[inline(always)]
+pub(super) fn steps_of_256<const BYTES: usize, const R: usize>(
+    rows: [&[u8]; R],
+    activation: &RowQ256<'_>,
+    mut step: impl FnMut([&[[u8; BYTES]; 4]; R], Four256<'_>),
+) {
+    let (q, q_rest) = activation.q().as_chunks::<4>();
+    let (d, d_rest) = activation.d().as_chunks::<4>();
+    let (sums, sums_rest) = activation.sums().as_chunks::<4>();
+    let rows = rows.map(|row| row.as_chunks::<BYTES>().0.as_chunks::<4>());
+    for (i, ((q, d), sums)) in q.iter().zip(d).zip(sums).enumerate() {
+        // A step is long: the check does not count.
+        let blocks = rows.map(|(steps, _)| steps.get(i).unwrap_or(const { &[[0; BYTES]; 4] }));
+        step(blocks, Four256 { q, d, sums });
+    }
+    if !q_rest.is_empty() {
+        let rest = rows.map(|(_, rest)| filled_up_with(rest, [0; BYTES]));
+        let (q, d) = (&filled_up_with(q_rest, [0; 256]), &filled_up(d_rest));
+        step(rest.each_ref(), Four256 { q, d, sums: &filled_up_with(sums_rest, [0; 16]) });
+    }
+}
+
+/// Four blocks of an activation row.
+pub(super) struct Four256<'a> {
+    pub(super) q: &'a [[i8; 256]; 4],
+    pub(super) d: &'a [f32; 4],
+    pub(super) sums: &'a [[i16; 16]; 4],
+}
+
 /// At most `N` values, and as many zeros as are missing.
 #[inline(always)]
 pub(super) fn filled_up<T: Copy + Default, const N: usize>(values: &[T]) -> [T; N] {

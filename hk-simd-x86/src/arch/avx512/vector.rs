@@ -29,6 +29,45 @@ pub(super) fn load_quarter(bytes: &[u8; 16]) -> __m128i {
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
 }
 
+/// The 64 bytes of `bytes` from `AT` on.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load_at<const AT: usize, const N: usize>(bytes: &[u8; N]) -> __m512i {
+    const { assert!(AT + 64 <= N) };
+    // SAFETY: the array has as many bytes from there on, as was just checked.
+    unsafe { _mm512_loadu_si512(bytes.as_ptr().wrapping_add(AT).cast()) }
+}
+
+/// The 32 bytes of `bytes` from `AT` on.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load_half_at<const AT: usize, const N: usize>(bytes: &[u8; N]) -> __m256i {
+    const { assert!(AT + 32 <= N) };
+    // SAFETY: the array has as many bytes from there on, as was just checked.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().wrapping_add(AT).cast()) }
+}
+
+/// The 16 bytes of `bytes` from `AT` on.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load_quarter_at<const AT: usize, const N: usize>(bytes: &[u8; N]) -> __m128i {
+    const { assert!(AT + 16 <= N) };
+    // SAFETY: the array has as many bytes from there on, as was just checked.
+    unsafe { _mm_loadu_si128(bytes.as_ptr().wrapping_add(AT).cast()) }
+}
+
+/// The 16 bytes from `AT` on of each of four arrays, a quarter each.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load_quarters_at<const AT: usize, const N: usize>(
+    [a, b, c, d]: [&[u8; N]; 4],
+) -> __m512i {
+    let quarters = _mm512_castsi128_si512(load_quarter_at::<AT, N>(a));
+    let quarters = _mm512_inserti32x4::<1>(quarters, load_quarter_at::<AT, N>(b));
+    let quarters = _mm512_inserti32x4::<2>(quarters, load_quarter_at::<AT, N>(c));
+    _mm512_inserti32x4::<3>(quarters, load_quarter_at::<AT, N>(d))
+}
+
 /// 16 floats.
 #[inline]
 #[target_feature(enable = "avx512f")]

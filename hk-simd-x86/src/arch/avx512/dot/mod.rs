@@ -1,5 +1,7 @@
 //! Dot products of rows with one activation row, a file a family.
 
+mod by_256;
+mod k;
 mod legacy;
 
 use hk_core::StorageType;
@@ -8,5 +10,5 @@ use crate::arch::call::DotRows;
 
 /// The kernel of a type, if this level has one of its own.
 pub(super) fn rows(storage: StorageType, _extended: bool) -> Option<DotRows> {
-    legacy::rows(storage)
+    legacy::rows(storage).or_else(|| k::rows(storage))
 }
