@@ -5,6 +5,7 @@ mod avx512;
 mod call;
 mod detect;
 mod table;
+mod tile;
 
 use hk_core::Backend;
 

@@ -2,6 +2,7 @@
 
 mod dot;
 mod shell;
+mod tile;
 mod vector;
 
 use hk_core::{Activation, Backend, Error, StorageType};
@@ -33,7 +34,7 @@ impl Avx512 {
     }
 
     fn dot(&self, storage: StorageType) -> Option<Dot> {
-        let matrix = table::matrix::<Shell>(storage)?;
+        let matrix = tile::kernel(storage).or_else(|| table::matrix::<Shell>(storage))?;
         Some(Dot { rows: dot::rows(storage, self.extended), matrix, many: 4 })
     }
 }

@@ -114,3 +114,35 @@ pub(super) fn fold_rows(lanes: __m512) -> [f32; 4] {
     unsafe { _mm_storeu_ps(sums.as_mut_ptr(), all) };
     sums
 }
+
+/// A number of 32 bits for each lane.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load_lanes(lanes: &[u32; 16]) -> __m512i {
+    // SAFETY: the reference is to as many bytes as the load takes, at any alignment.
+    unsafe { _mm512_loadu_si512(lanes.as_ptr().cast()) }
+}
+
+/// Writes the number of 32 bits of each lane.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn store_lanes(vector: __m512i, to: &mut [u32; 16]) {
+    // SAFETY: the reference is to as many bytes as the store takes, at any alignment.
+    unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), vector) }
+}
+
+/// The same four integers of 8 bits in each lane.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn broadcast(codes: &[i8; 4]) -> __m512i {
+    // SAFETY: the reference is to the 4 bytes that are read, at any alignment.
+    _mm512_set1_epi32(unsafe { codes.as_ptr().cast::<i32>().read_unaligned() })
+}
+
+/// The same two integers of 16 bits in each lane.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn broadcast_pair(pair: &[i16; 2]) -> __m512i {
+    // SAFETY: the reference is to the 4 bytes that are read, at any alignment.
+    _mm512_set1_epi32(unsafe { pair.as_ptr().cast::<i32>().read_unaligned() })
+}

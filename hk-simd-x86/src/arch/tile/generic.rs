@@ -1,0 +1,62 @@
+//! Blocks of 256 weights by way of the 16-bit integers that hk-core makes of them, sub-scales
+//! included, for types whose codes take longer to look up than to be multiplied in two planes.
+
+use core::marker::PhantomData;
+
+use hk_core::dot::RowQ256;
+use hk_core::dot::portable::Weights;
+
+use super::lanes::column;
+use super::of_256::{Block256, Type256};
+use super::{Lanes, Level};
+
+/// The type that `B` is a block of.
+pub(in crate::arch) struct Generic<B>(PhantomData<B>);
+
+/// What is added to an integer to make it a code.
+const OFFSET: i16 = 4096;
+
+impl<B: Weights<256>, const BYTES: usize> Type256<BYTES> for Generic<B> {
+    #[inline(always)]
+    fn unpack<V: Level<L>, const L: usize>(
+        level: V,
+        blocks: [&[u8; BYTES]; L],
+        to: &mut Block256<L>,
+    ) {
+        let mut planes = [[[0; 256]; L]; 2];
+        let [low_plane, high_plane] = &mut planes;
+        let rows = blocks.iter().zip(low_plane.iter_mut().zip(high_plane.iter_mut()));
+        for ((block, (low, high)), d) in rows.zip(&mut to.d) {
+            let Ok(block) = B::ref_from_bytes(block.as_slice()) else { return };
+            let mut integers = [0; 256];
+            block.unpack(&mut integers);
+            for ((low, high), integer) in low.iter_mut().zip(high).zip(integers) {
+                // 0 to 8192: seven bits, and seven above them.
+                let code = integer + OFFSET;
+                *low = (code & 127) as u8;
+                *high = (code >> 7) as u8;
+            }
+            *d = block.scale();
+        }
+        let [low_plane, high_plane] = &planes;
+        for (plane, codes) in [(low_plane, &mut to.codes), (high_plane, &mut to.high)] {
+            let plane: [&[u8; 256]; L] = plane.each_ref();
+            for (at, codes) in (0..256).step_by(16).zip(codes.as_chunks_mut::<4>().0) {
+                *codes = level.transpose(column(&plane, at));
+            }
+        }
+        let offset = u32::from((-OFFSET) as u16);
+        to.corrections = [[offset | offset << 16; L]; 8];
+    }
+
+    #[inline(always)]
+    fn add<V: Level<L>, const L: usize>(
+        level: V,
+        block: &Block256<L>,
+        b: usize,
+        activations: &[RowQ256<'_>],
+        sums: &mut [Lanes<f32, L>],
+    ) {
+        level.add_256::<0, false, false>(block, b, activations, sums);
+    }
+}
