@@ -1,6 +1,7 @@
 //! What can be wrong with a model, a prompt, or a run of it.
 
 use alloc::borrow::ToOwned;
+use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
@@ -52,7 +53,7 @@ pub enum Error {
     ContextFull(usize),
     /// Logits were asked for before the first token.
     NoToken,
-    /// No logit is a number, so none is the largest.
+    /// No logit is the largest, or an infinite one is.
     NotNumbers,
     /// This many bytes of memory were asked for and not given.
     Memory(usize),
@@ -68,6 +69,33 @@ impl Error {
     pub(crate) fn tensor(name: &str, problem: impl Into<String>) -> Self {
         Error::Tensor { name: name.to_owned(), problem: problem.into() }
     }
+}
+
+/// Text of a file as an error quotes it: its beginning, for it may be long.
+pub(crate) fn quote(text: &str) -> String {
+    const MOST: usize = 40;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{:?}…", text.get(..end).unwrap_or_default()),
+        None => format!("{text:?}"),
+    }
+}
+
+/// Text that somebody wrote to be read, without what would play tricks on a terminal, and cut
+/// where nobody reads on.
+pub(crate) fn plain(text: &str) -> String {
+    const MOST: usize = 400;
+    let visible = |c: char| if c.is_control() { ' ' } else { c };
+    let mut plain: String = text.chars().take(MOST).map(visible).collect();
+    if text.chars().nth(MOST).is_some() {
+        plain.push('…');
+    }
+    plain
+}
+
+/// "a string value", "an int64 value".
+pub(crate) fn a_value(value: &hk_core::Value<'_>) -> String {
+    let article = if matches!(value, hk_core::Value::Int64(_)) { "an" } else { "a" };
+    format!("{article} {} value", value.tag())
 }
 
 impl From<hk_core::Error> for Error {
@@ -104,7 +132,7 @@ impl fmt::Display for Error {
             ),
             Error::NoToken => f.write_str("no token has been read yet, so none can follow"),
             Error::NotNumbers => f.write_str(
-                "every logit of the model is NaN: its weights are damaged, fetch or convert it again",
+                "the model's logits are no finite numbers: its weights are damaged, fetch or convert it again",
             ),
             Error::Memory(bytes) => {
                 write!(f, "{bytes} bytes of memory are needed and not to be had")

@@ -5,7 +5,7 @@ use alloc::string::String;
 
 use hk_core::{Array, Metadata, Value};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, a_value, quote};
 
 /// A family of models, by how it departs from Llama.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,15 +128,15 @@ impl<'a> Keys<'a> {
             Some(Value::String(name)) => {
                 let known = Architecture::ALL.into_iter().find(|known| known.name() == name);
                 let Some(architecture) = known else {
-                    let name = describe(&Value::String(name));
                     let problem = format!(
-                        "{name} models are not known here, only llama, qwen2 and qwen3 models"
+                        "{} models are not known here, only llama, qwen2 and qwen3 models",
+                        quote(name)
                     );
                     return Err(Error::key(KEY, problem));
                 };
                 Ok(Keys { metadata, architecture })
             }
-            Some(other) => Err(Error::key(KEY, format!("a {} value is no name", other.tag()))),
+            Some(other) => Err(Error::key(KEY, format!("{} is no name", a_value(&other)))),
         }
     }
 
@@ -224,6 +224,12 @@ impl<'a> Keys<'a> {
             let problem = format!("values of {len} numbers beside keys of {head_len}");
             return Err(Error::key(&self.name("attention.value_length"), problem));
         }
+        if let Some(value) = self.metadata.hyperparameter("expert_count")
+            && value.as_u64() != Some(0)
+        {
+            let problem = format!("{}: models with experts are not known here", describe(&value));
+            return Err(Error::key(&self.name("expert_count"), problem));
+        }
         Ok(())
     }
 
@@ -255,10 +261,10 @@ impl<'a> Keys<'a> {
 /// A value as an error quotes it.
 fn describe(value: &Value<'_>) -> String {
     match value {
-        Value::String(text) if text.len() <= 40 => format!("{text:?}"),
+        Value::String(text) => quote(text),
         Value::Int64(number) => format!("{number}"),
         Value::Float64(number) => format!("{number:?}"),
         Value::Bool(truth) => format!("{truth}"),
-        other => format!("a {} value", other.tag()),
+        other => a_value(other),
     }
 }

@@ -10,12 +10,18 @@ use crate::error::{Error, Result};
 /// The token with the largest logit; of equal ones, the first. NaN is never the largest.
 ///
 /// # Errors
-/// [`Error::NotNumbers`] when every logit is NaN, or there are none.
+/// [`Error::NotNumbers`] when the largest is not finite, or there is none.
 ///
 /// ```
 /// assert_eq!(hk_examples::greedy(&[0.5, 2.0, f32::NAN, 2.0]), Ok(1));
 /// ```
 pub fn greedy(logits: &[f32]) -> Result<u32> {
+    let (token, logit) = largest(logits).ok_or(Error::NotNumbers)?;
+    if logit.is_finite() { Ok(token) } else { Err(Error::NotNumbers) }
+}
+
+/// The token with the largest logit, and that.
+fn largest(logits: &[f32]) -> Option<(u32, f32)> {
     let mut best: Option<(u32, f32)> = None;
     for (token, &logit) in (0..).zip(logits) {
         let better = best.is_none_or(|(_, largest)| logit > largest);
@@ -23,7 +29,7 @@ pub fn greedy(logits: &[f32]) -> Result<u32> {
             best = Some((token, logit));
         }
     }
-    best.map(|(token, _)| token).ok_or(Error::NotNumbers)
+    best
 }
 
 /// How a [`Sampler`] chooses. The default is the most likely token every time.
@@ -98,8 +104,9 @@ impl Sampler {
     /// Chooses the next token. Those whose logit is NaN are never chosen.
     ///
     /// # Errors
-    /// [`Error::NotNumbers`] when every logit is NaN, or there are none.
+    /// As [`greedy`].
     pub fn choose(&mut self, logits: &[f32]) -> Result<u32> {
+        greedy(logits)?;
         if self.sampling.repeat_penalty == 1.0 {
             self.choose_of(logits)
         } else {
@@ -124,14 +131,14 @@ impl Sampler {
 
     fn choose_of(&mut self, logits: &[f32]) -> Result<u32> {
         let temperature = self.sampling.temperature;
-        let largest = greedy(logits)?;
-        let top = logits.get(largest as usize).copied().unwrap_or(f32::NAN);
-        // NaN is no temperature either. Of infinite logits none is more likely than another.
+        let (token, top) = largest(logits).ok_or(Error::NotNumbers)?;
+        // NaN is no temperature either. An extreme penalty makes logits infinite, of which none
+        // is more likely than another.
         if temperature > 0.0 && top.is_finite() {
             let candidates = self.sampling.candidates(logits, top);
-            Ok(self.random.draw(&candidates, temperature, top).unwrap_or(largest))
+            Ok(self.random.draw(&candidates, temperature, top).unwrap_or(token))
         } else {
-            Ok(largest)
+            Ok(token)
         }
     }
 }
@@ -360,8 +367,12 @@ mod tests {
         let mut sampler = Sampler::new(HOT);
         assert_eq!(sampler.choose(&[f32::NAN; 3]), Err(Error::NotNumbers));
         assert_eq!(sampler.choose(&[]), Err(Error::NotNumbers));
-        assert_eq!(sampler.choose(&[1.0, f32::INFINITY]), Ok(1));
-        assert_eq!(sampler.choose(&[f32::NEG_INFINITY; 2]), Ok(0));
+        assert_eq!(sampler.choose(&[1.0, f32::INFINITY]), Err(Error::NotNumbers));
+        assert_eq!(sampler.choose(&[f32::NEG_INFINITY; 2]), Err(Error::NotNumbers));
         assert_eq!(sampler.choose(&[f32::MAX, f32::MIN]), Ok(0));
+        // What a penalty makes infinite is no fault of the model.
+        let mut sampler = Sampler::new(Sampling { repeat_penalty: 1e-38, ..HOT });
+        sampler.accept(1);
+        assert_eq!(sampler.choose(&[1.0, f32::MAX]), Ok(1));
     }
 }

@@ -9,7 +9,7 @@ use super::keys::Keys;
 use super::merges::{Merge, Merges, Word};
 use super::vocabulary::Vocabulary;
 use super::words::{NAMES, Pre};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, quote};
 
 const MERGES: &str = "tokenizer.ggml.merges";
 
@@ -70,20 +70,19 @@ impl ByteLevel {
 }
 
 fn read_merge(vocabulary: &Vocabulary<'_>, rank: u32, line: &[u8]) -> Result<Merge> {
-    let quoted = || String::from_utf8_lossy(line);
+    let quoted = |text: &[u8]| quote(&String::from_utf8_lossy(text));
     // A space inside a token is spelled U+0120; a token that begins with a raw one all the
     // same has it before the separator.
     let Some(space) = (1..line.len()).find(|&at| line[at] == b' ') else {
-        let problem = format!("merge {rank}, {:?}, has no space between its halves", quoted());
+        let problem = format!("merge {rank}, {}, has no space between its halves", quoted(line));
         return Err(Error::key(MERGES, problem));
     };
     let (left, right) = (&line[..space], &line[space + 1..]);
     let id = |text: &[u8]| {
         vocabulary.id(text).ok_or_else(|| {
-            let text = String::from_utf8_lossy(text);
+            let (line, text) = (quoted(line), quoted(text));
             let problem = format!(
-                "merge {rank}, {:?}, needs {text:?}, which is not in tokenizer.ggml.tokens",
-                quoted()
+                "merge {rank}, {line}, needs {text}, which is not in tokenizer.ggml.tokens"
             );
             Error::key(MERGES, problem)
         })

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use hk_core::format::{Numbers, Strings};
 use hk_core::{Array, Metadata, Value};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, a_value, quote};
 
 /// The metadata of a file.
 pub(super) struct Keys<'m, 'a> {
@@ -29,7 +29,8 @@ impl<'m, 'a> Keys<'m, 'a> {
         let chosen = choices.iter().find(|(name, _)| *name == text);
         chosen.map(|(_, choice)| *choice).ok_or_else(|| {
             let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-            Error::key(key, format!("{text:?} is not known here, only {}", names.join(", ")))
+            let (text, names) = (quote(text), names.join(", "));
+            Error::key(key, format!("{text} is not known here, only {names}"))
         })
     }
 
@@ -73,7 +74,7 @@ impl<'m, 'a> Keys<'m, 'a> {
 }
 
 fn wrong_type(key: &str, value: &Value<'_>, wanted: &str) -> Error {
-    Error::key(key, format!("a {} value where {wanted} is needed", value.tag()))
+    Error::key(key, format!("{} where {wanted} is needed", a_value(value)))
 }
 
 /// An array of numbers.

@@ -114,12 +114,44 @@ fn a_broken_template_is_an_error_that_names_the_key() {
     let growing = "{% set ns = namespace(s='ab') %}{% for i in range(60) %}\
                    {% set ns.s = ns.s ~ ns.s %}{% endfor %}";
     let deep = "{% macro m(n) %}{{ m(n) }}{% endmacro %}{{ m(1) }}";
+    let wide = "{{ '{:3000000000}'.format(1) }}";
+    let long = " ".repeat(65_537);
     let bad = ["{% if %}", "{{ a", "{{ nothing.here.at.all }}", "{{ 1 | no_such_filter }}"];
-    for template in [endless, growing, deep].into_iter().chain(bad) {
+    for template in [endless, growing, deep, wide, &long].into_iter().chain(bad) {
         let error = chat(template, &[user("Hi")]).unwrap_err();
         assert!(matches!(error, Error::Key { .. }), "{template}: {error}");
         assert!(error.to_string().contains("tokenizer.chat_template"), "{error}");
     }
+}
+
+#[test]
+fn no_chain_is_too_long_for_the_stack() {
+    let chains = [
+        ("", "-", "1"),
+        ("", "not ", "1"),
+        ("", "1+", "1"),
+        ("", "1 and ", "1"),
+        ("", "1 if 1 else ", "1"),
+        ("bos_token", ".a", ""),
+        ("bos_token", "[0]", ""),
+        ("range", "()", ""),
+        ("1", "|abs", ""),
+    ];
+    for (start, link, end) in chains {
+        let template = format!("{{{{ {start}{}{end} }}}}", link.repeat(65_000 / link.len()));
+        let answer = chat(&template, &[user("Hi")]);
+        assert!(matches!(answer, Ok(_) | Err(Error::Key { .. })), "{link}: {answer:?}");
+    }
+    let branches = ["{% if 0 %}", &"{% elif 0 %}".repeat(5000), "{% else %}yes{% endif %}"];
+    assert_eq!(chat(&branches.concat(), &[]).unwrap(), "yes");
+}
+
+#[test]
+fn what_a_template_complains_of_plays_no_tricks_on_a_terminal() {
+    let loud = ["{{ raise_exception('no \u{1b}[31mway\n' ~ '", &"!".repeat(1000), "') }}"];
+    let error = chat(&loud.concat(), &[user("Hi")]).unwrap_err().to_string();
+    assert!(error.contains("no  [31mway !!!") && error.contains("!… (line"), "{error}");
+    assert!(!error.contains(char::is_control) && error.len() < 600, "{error}");
 }
 
 #[test]

@@ -75,6 +75,7 @@ fn keys_that_have_a_default_may_be_missing() {
 fn a_value_that_makes_no_sense_is_named() {
     let file = model_file::read();
     let differing = pack_i32([4, 4, 2, 4]).unwrap();
+    let long = "x".repeat(1000);
     let few = pack_i32([4; 3]).unwrap();
     let zeros = pack_i32([0; 4]).unwrap();
     let cases = [
@@ -83,7 +84,7 @@ fn a_value_that_makes_no_sense_is_named() {
             Value::String("mamba"),
             "\"mamba\" models are not known here, only llama, qwen2 and qwen3",
         ),
-        ("general.architecture", Value::Int64(1), "int64"),
+        ("general.architecture", Value::Int64(1), "an int64 value is no name"),
         ("llama.attention.head_count", Value::Int64(0), "0 is no whole number from 1"),
         ("llama.attention.head_count", Value::Bytes(&[1, 2, 3]), "a bytes value"),
         ("llama.attention.head_count", Value::Bytes(&differing), "layers differ in it (4 and 2)"),
@@ -104,6 +105,12 @@ fn a_value_that_makes_no_sense_is_named() {
         ("llama.attention.layer_norm_rms_epsilon", Value::Float64(0.0), "finite number over 0"),
         ("llama.attention.layer_norm_rms_epsilon", Value::Float64(1e300), "finite number over 0"),
         ("llama.attention.value_length", Value::Int64(16), "values of 16 numbers"),
+        ("llama.expert_count", Value::Int64(8), "8: models with experts are not known here"),
+        (
+            "general.architecture",
+            Value::String(&long),
+            "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"… models",
+        ),
     ];
     for (key, value, problem) in cases {
         let copy = Copy::of(&file).set(key, value).build();
@@ -119,10 +126,14 @@ fn a_tokenizer_that_makes_no_sense_is_named() {
     let file = model_file::read();
     let numbers = pack_i32([1]).unwrap();
     let [no_space, unknown, one] = [["he"], ["h €"], ["h e"]].map(|list| strings(&list));
+    let long = "h".repeat(1000);
+    let long_merge = strings(&[&long]);
     let cases = [
         ("model", Value::String("bert"), "\"bert\" is not known here, only gpt2, llama"),
         ("pre", Value::String("default"), "only gpt-2, smollm, llama-bpe, qwen2"),
-        ("pre", Value::Int64(3), "int64"),
+        ("pre", Value::Int64(3), "an int64 value where a string is needed"),
+        ("pre", Value::String(&long), "h\"… is not known here"),
+        ("merges", Value::Bytes(&long_merge), "h\"…, has no space"),
         ("tokens", Value::Bytes(&numbers), "packed array of strings"),
         ("tokens", Value::Bytes(&[1, 0, 0, 0, 255, 255, 255, 255]), "packed array of strings"),
         ("token_type", Value::Bytes(&one), "array of numbers"),
@@ -137,6 +148,7 @@ fn a_tokenizer_that_makes_no_sense_is_named() {
         let key = format!("tokenizer.ggml.{key}");
         let error = tokenizer_error(&Copy::of(&file).set(&key, value).build());
         assert_says(&error, &[&key, problem]);
+        assert!(error.len() < 1000, "{error}");
     }
 }
 
@@ -229,13 +241,25 @@ fn a_full_context_and_an_unknown_token_are_errors() {
 #[test]
 fn damaged_weights_are_no_choice_of_token_zero() {
     let file = model_file::read();
-    let (spec, data) = f32_tensor("output_norm.weight", &[128], &[f32::NAN; 128]);
-    let copy = Copy::of(&file).with_tensor(spec, data).build();
-    let hk = Hk::parse(&copy).unwrap();
-    let model = Model::read(&hk).unwrap();
-    let mut reference = Reference::new(&model, &Portable, &Serial);
-    reference.push(0).unwrap();
-    assert_eq!(greedy(reference.logits().unwrap()), Err(Error::NotNumbers));
+    let damaged = |name: &str, shape: &[u64], weights: &[f32]| {
+        let (spec, data) = f32_tensor(name, shape, weights);
+        let copy = Copy::of(&file).with_tensor(spec, data).build();
+        let hk = Hk::parse(&copy).unwrap();
+        let model = Model::read(&hk).unwrap();
+        let mut reference = Reference::new(&model, &Portable, &Serial);
+        reference.push(0).unwrap();
+        assert_eq!(greedy(reference.logits().unwrap()), Err(Error::NotNumbers), "{name}");
+        let mut engine = Engine::new(&model, &Portable, &Serial).unwrap();
+        engine.push(0).unwrap();
+        assert_eq!(greedy(engine.logits().unwrap()), Err(Error::NotNumbers), "{name}");
+    };
+    damaged("output_norm.weight", &[128], &[f32::NAN; 128]);
+    // Of one column that is infinite: every logit is, of the same sign.
+    for weight in [f32::INFINITY, f32::NEG_INFINITY] {
+        let mut weights = vec![0.0; 512 * 128];
+        weights.iter_mut().step_by(128).for_each(|first| *first = weight);
+        damaged("output.weight", &[512, 128], &weights);
+    }
     assert_eq!(greedy(&[]), Err(Error::NotNumbers));
 }
 
