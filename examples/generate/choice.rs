@@ -1,4 +1,6 @@
-//! Options for the choice of tokens.
+//! Options for the choice of tokens, and what numbers options take.
+
+use std::num::NonZeroUsize;
 
 use hk_examples::Sampling;
 
@@ -10,7 +12,7 @@ pub struct Choice {
     #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = not_negative)]
     temperature: f32,
     /// Choose among the K most likely tokens; 0: among all
-    #[arg(long, value_name = "K", default_value_t = 40)]
+    #[arg(long, value_name = "K", default_value_t = 40, value_parser = count)]
     top_k: usize,
     /// Choose among the most likely tokens that together have probability P; 1: among all
     #[arg(long, value_name = "P", default_value_t = 0.95, value_parser = share)]
@@ -22,7 +24,7 @@ pub struct Choice {
     #[arg(long, value_name = "R", default_value_t = 1.0, value_parser = positive)]
     repeat_penalty: f32,
     /// Another number, another text, at temperatures over 0
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = seed)]
     seed: u64,
 }
 
@@ -38,6 +40,29 @@ impl Choice {
             seed: self.seed,
         }
     }
+}
+
+/// Most threads that can be asked for: more only wait for each other.
+const MOST_THREADS: usize = 1024;
+
+/// A number of tokens, which may be none.
+pub fn count(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "a whole number from 0 on is needed".into())
+}
+
+/// A number of tokens that there is room for.
+pub fn room(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "a whole number from 1 on is needed".into())
+}
+
+/// A number of threads.
+pub fn threads(text: &str) -> Result<NonZeroUsize, String> {
+    let count = text.parse().ok().filter(|count: &NonZeroUsize| count.get() <= MOST_THREADS);
+    count.ok_or_else(|| format!("a whole number from 1 to {MOST_THREADS} is needed"))
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("a whole number from 0 to {} is needed", u64::MAX))
 }
 
 fn number(text: &str, fits: impl Fn(f32) -> bool, needed: &str) -> Result<f32, String> {

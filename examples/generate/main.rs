@@ -7,10 +7,11 @@
 //! ```
 
 mod choice;
+mod progress;
 mod teller;
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -44,13 +45,13 @@ struct Args {
     #[arg(long)]
     interactive: bool,
     /// Stop after this many tokens, if the model has not ended the text or answer before
-    #[arg(short = 'n', long = "tokens", value_name = "N", default_value_t = 256)]
+    #[arg(short = 'n', long = "tokens", value_name = "N", default_value_t = 256, value_parser = choice::count)]
     tokens: usize,
     /// Longest text in tokens, prompt and all [default: what the model was made for]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = choice::room)]
     context: Option<NonZeroUsize>,
     /// Threads to use; the text does not depend on it [default: one a processor]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = choice::threads)]
     threads: Option<NonZeroUsize>,
     #[command(flatten)]
     choice: Choice,
@@ -60,10 +61,16 @@ fn main() -> ExitCode {
     match run(&Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            eprintln!("generate: {message}");
+            say(&format!("generate: {message}"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Writes a line to standard error, if anyone listens there.
+fn say(line: &str) {
+    // No reason to stop: whoever closed it wants to hear nothing.
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 fn run(args: &Args) -> Result<(), String> {
@@ -93,8 +100,12 @@ fn run(args: &Args) -> Result<(), String> {
 
     let threads = Team::new(args.threads);
     let mut engine = Engine::new(&model, backend, &threads).map_err(named)?;
-    if let Some(context) = args.context {
-        engine = engine.with_context(context.get());
+    if let Some(context) = args.context.map(NonZeroUsize::get) {
+        let most = engine.context();
+        if context > most {
+            say(&format!("generate: the model was made for {most} tokens: no more are used"));
+        }
+        engine = engine.with_context(context);
     }
     let sampler = Sampler::new(args.choice.sampling());
     let mut teller = Teller::new(&tokenizer, engine, sampler, args.tokens);
@@ -107,8 +118,18 @@ fn run(args: &Args) -> Result<(), String> {
     };
     let outcome = told.map_err(|error| match error {
         Failure::Model(error) => named(error),
-        Failure::PromptTooLong { tokens, room } => format!(
-            "the prompt has {tokens} tokens, the context of this model holds {room}: give a shorter one"
+        Failure::PromptTooLong { tokens, room } => {
+            let larger = match room < model.hyperparameters.context {
+                true => ", or a larger --context",
+                false => "",
+            };
+            format!(
+                "the prompt has {tokens} tokens, the context holds {room}: give a shorter one{larger}"
+            )
+        }
+        Failure::PromptEmpty => format!(
+            "{}: the prompt is empty, and the model has no token that begins a text (tokenizer.ggml.bos_token_id): give a prompt",
+            path.display()
         ),
         Failure::Input(error) => format!("cannot read from standard input: {error}"),
         Failure::Output(error) => format!("cannot write to standard output: {error}"),
@@ -152,10 +173,11 @@ fn is_gguf(path: &Path) -> bool {
 /// Says what memory was needed.
 fn report_memory(engine: &Engine<'_>) {
     let megabytes = |bytes: usize| format!("{:.1} MB", bytes as f64 / 1e6);
-    let kept = format!("{} for {} tokens", megabytes(engine.cache_bytes()), engine.position());
+    let tokens = teller::tokens(engine.position());
+    let kept = format!("{} for {tokens}", megabytes(engine.cache_bytes()));
     match private_memory() {
-        Some(all) => eprintln!("memory beside the file: {}, of it {kept}", megabytes(all)),
-        None => eprintln!("memory for the text: {kept}"),
+        Some(all) => say(&format!("memory beside the file: {}, of it {kept}", megabytes(all))),
+        None => say(&format!("memory for the text: {kept}")),
     }
 }
 

@@ -6,6 +6,12 @@ use std::time::{Duration, Instant};
 
 use hk_examples::{ChatTemplate, Engine, Message, Role, Sampler, TextStream, Tokenizer};
 
+use crate::progress::Progress;
+use crate::say;
+
+/// Tokens of a prompt between two looks at the clock; the engine takes this many at once.
+const STEP: usize = 64;
+
 /// A model on its way through a text.
 pub struct Teller<'m> {
     tokenizer: &'m Tokenizer<'m>,
@@ -20,7 +26,12 @@ pub struct Teller<'m> {
 /// Why a text could not be read or written on.
 pub enum Failure {
     Model(hk_examples::Error),
-    PromptTooLong { tokens: usize, room: usize },
+    PromptTooLong {
+        tokens: usize,
+        room: usize,
+    },
+    /// Not one token to go on from.
+    PromptEmpty,
     Input(io::Error),
     Output(io::Error),
 }
@@ -128,17 +139,21 @@ impl<'m> Teller<'m> {
         Ok(outcome)
     }
 
-    /// Shows the `start` of a text, whose tokens are `tokens`, then goes on with it, each
-    /// token as soon as it is there. Gives what was written.
+    /// Reads `tokens` and shows the `start` of the text that they are, then goes on with it,
+    /// each token as soon as it is there. Gives what was written.
     fn tell(&mut self, start: &str, tokens: &[u32]) -> Result<(Outcome, String), Failure> {
         let room = self.engine.context();
+        if tokens.is_empty() {
+            return Err(Failure::PromptEmpty);
+        }
         if tokens.len() > room {
             return Err(Failure::PromptTooLong { tokens: tokens.len(), room });
         }
         let started = Instant::now();
-        let mut outcome = Outcome { end: show(start)?, ..Outcome::default() };
-        outcome.read = self.read(tokens)?;
+        let mut outcome = Outcome { read: self.read(tokens)?, ..Outcome::default() };
         outcome.reading = started.elapsed();
+        // Not before: where the text stands, a bar could not.
+        outcome.end = show(start)?;
         let started = Instant::now();
         let mut stream = TextStream::default();
         let mut text = String::new();
@@ -179,11 +194,18 @@ impl<'m> Teller<'m> {
         let same = self.read.iter().zip(tokens).take_while(|(read, token)| read == token).count();
         // The last one is needed for what follows it.
         let same = same.min(tokens.len().saturating_sub(1));
-        self.engine.rewind(same);
-        self.read.truncate(same);
+        if same < self.read.len() {
+            self.engine.rewind(same);
+            self.read.truncate(same);
+            self.sampler.restart(&self.read);
+        }
         let new = &tokens[same..];
-        self.engine.read(new)?;
-        self.read.extend(new);
+        let progress = Progress::new(new.len());
+        for (step, tokens) in new.chunks(STEP).enumerate() {
+            self.engine.read(tokens)?;
+            self.read.extend(tokens);
+            progress.set(step * STEP + tokens.len());
+        }
         new.iter().for_each(|&token| self.sampler.accept(token));
         Ok(new.len())
     }
@@ -205,7 +227,7 @@ impl<'m> Teller<'m> {
 /// The next line of standard input, without its end; `None` after the last.
 fn ask() -> Result<Option<String>, Failure> {
     if io::stdin().is_terminal() {
-        eprint!("> ");
+        let _ = write!(io::stderr(), "> ");
     }
     let mut line = Vec::new();
     io::stdin().lock().read_until(b'\n', &mut line).map_err(Failure::Input)?;
@@ -213,8 +235,9 @@ fn ask() -> Result<Option<String>, Failure> {
         return Ok(None);
     }
     let text = String::from_utf8(line);
-    let text =
-        text.map_err(|error| Failure::Input(io::Error::new(ErrorKind::InvalidData, error)))?;
+    let no_text =
+        |_| Failure::Input(io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"));
+    let text = text.map_err(no_text)?;
     Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
 }
 
@@ -239,12 +262,12 @@ impl Outcome {
 
     fn report_end(&self) {
         match self.end {
-            None | Some(End::Told | End::Closed) => eprintln!(),
+            None | Some(End::Told | End::Closed) => say(""),
             Some(End::Enough) => {
-                eprintln!("\nstopped after {} tokens, as asked for by -n", self.written);
+                say(&format!("\nstopped after {}, as many as -n allows", tokens(self.written)));
             }
-            Some(End::ContextFull(tokens)) => {
-                eprintln!("\nstopped: the context of this model is full, at {tokens} tokens");
+            Some(End::ContextFull(full)) => {
+                say(&format!("\nstopped: the context is full, at {}", tokens(full)));
             }
         }
     }
@@ -252,19 +275,27 @@ impl Outcome {
     /// Says how it ended and what it took.
     pub fn report(&self, path: &Path, loading: Duration) {
         self.report_end();
-        eprintln!(
+        say(&format!(
             "{}: loaded in {:.0} ms; prompt {}; text {}",
             path.file_name().unwrap_or(path.as_os_str()).display(),
             loading.as_secs_f64() * 1e3,
             rate(self.read, self.reading),
             rate(self.written, self.writing),
-        );
+        ));
     }
 }
 
+/// "1 token", "12 tokens"
+pub fn tokens(count: usize) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} token{ending}")
+}
+
 /// "12 tokens in 0.34 s (35.3 a second)"
-fn rate(tokens: usize, time: Duration) -> String {
+fn rate(count: usize, time: Duration) -> String {
     let seconds = time.as_secs_f64();
-    let per_second = if seconds > 0.0 { tokens as f64 / seconds } else { 0.0 };
-    format!("{tokens} tokens in {seconds:.2} s ({per_second:.1} a second)")
+    if count == 0 || seconds <= 0.0 {
+        return tokens(count);
+    }
+    format!("{} in {seconds:.2} s ({:.1} a second)", tokens(count), count as f64 / seconds)
 }

@@ -101,6 +101,14 @@ impl Sampler {
         self.recent.push_back(token);
     }
 
+    /// Forgets the tokens of the text and takes note of those of another one, which goes on
+    /// after `text`. Chance goes on as it would have.
+    pub fn restart(&mut self, text: &[u32]) {
+        self.recent.clear();
+        let last = text.len().saturating_sub(Self::REPEAT_WINDOW);
+        self.recent.extend(text.iter().skip(last));
+    }
+
     /// Chooses the next token. Those whose logit is NaN are never chosen.
     ///
     /// # Errors
@@ -357,6 +365,10 @@ mod tests {
             sampler.accept(2);
         }
         assert_eq!(sampler.choose(&logits), Ok(0));
+        sampler.restart(&[[0; 3].as_slice(), &[1; Sampler::REPEAT_WINDOW]].concat());
+        assert_eq!(sampler.penalized(&logits), [2.0, 1.9 / 1.1, -1.0]);
+        sampler.restart(&[]);
+        assert_eq!(sampler.penalized(&logits), logits);
     }
 
     #[test]

@@ -64,6 +64,9 @@ fn it_stops_when_asked_to() {
     assert!(statistics.contains("stopped after 2 tokens"), "{statistics}");
     let (text, _) = said(&["--prompt", "é 🦀", "-n", "0"]);
     assert_eq!(text, "é 🦀\n");
+    let (_, statistics) = said(&["--prompt", "", "-n", "1"]);
+    assert!(statistics.contains("stopped after 1 token, as many as -n"), "{statistics}");
+    assert!(statistics.contains("prompt 1 token in"), "{statistics}");
 }
 
 #[test]
@@ -76,10 +79,10 @@ fn a_full_context_ends_the_text_with_a_word() {
     let path = path.to_str().unwrap();
     let (text, statistics) = said(&["--model", path]);
     assert!(said(&[]).0.starts_with(text.trim_end()), "{text}");
-    assert!(statistics.contains("the context of this model is full"), "{statistics}");
+    assert!(statistics.contains("the context is full"), "{statistics}");
     assert!(statistics.contains("text 11 tokens"), "{statistics}");
     let error = refused(&["--model", path, "--prompt", &"fox ".repeat(20)], 1);
-    assert!(error.contains("the context of this model holds 20"), "{error}");
+    assert!(error.contains("the context holds 20"), "{error}");
 }
 
 #[test]
@@ -92,10 +95,12 @@ fn neither_threads_nor_a_context_that_is_long_enough_change_the_text() {
     }
     let (text, statistics) = said(&["--context", "12"]);
     assert!(story.starts_with(text.trim_end()) && text.len() < 60, "{text}");
-    assert!(statistics.contains("the context of this model is full, at 12"), "{statistics}");
-    for option in ["--threads", "--context"] {
-        assert!(refused(&[option, "0"], 2).contains(option));
-    }
+    assert!(statistics.contains("the context is full, at 12"), "{statistics}");
+    let (text, statistics) = said(&["--context", "1000"]);
+    assert_eq!(text, story);
+    assert!(statistics.contains("the model was made for 256 tokens"), "{statistics}");
+    let error = refused(&["--context", "5"], 1);
+    assert!(error.contains("the context holds 5: give a shorter one, or a larger --context"));
 }
 
 #[test]
@@ -112,8 +117,6 @@ fn what_cannot_be_read_is_named() {
     let this = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let error = refused(&["--model", this], 1);
     assert!(error.contains("Cargo.toml") && error.contains("not an HK file"), "{error}");
-    let error = refused(&["-n", "many"], 2);
-    assert!(error.contains("many"), "{error}");
 }
 
 #[test]
@@ -122,6 +125,36 @@ fn a_reader_that_goes_away_is_no_failure() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", texts(&output).1);
+}
+
+#[test]
+fn a_prompt_of_no_tokens_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("no-begin.hk");
+    let file = model_file::read();
+    let copy = Copy::of(&file)
+        .without_key("tokenizer.ggml.bos_token_id")
+        .set("tokenizer.ggml.add_bos_token", Value::Bool(false));
+    std::fs::write(&path, copy.build()).unwrap();
+    let path = path.to_str().unwrap();
+    let error = refused(&["--model", path, "--prompt", ""], 1);
+    assert!(error.contains("the prompt is empty") && error.contains("bos_token_id"), "{error}");
+    assert!(said(&["--model", path, "--prompt", "One", "-n", "1"]).0.starts_with("One"));
+}
+
+#[cfg(unix)]
+#[test]
+fn nobody_need_listen_to_standard_error() {
+    let closed = || {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        writer
+    };
+    let output = program().args(["-n", "4"]).stderr(closed()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stdout.starts_with(b"Once upon a time"));
+    let output = program().args(["--model", "no-such-file.hk"]).stderr(closed()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
 }
 
 /// A copy of the model with `template` to converse by, in a folder of its own.
@@ -200,6 +233,11 @@ fn without_a_template_each_line_is_a_text_of_its_own() {
     assert_eq!(texts.len(), 3);
     assert!(texts[0].starts_with("The fox") && texts[1].starts_with("One day"), "{texts:?}");
     assert_eq!(texts[0], texts[2]);
+    // What one text said is no repetition in the next.
+    let arguments = ["--interactive", "-n", "9", "--repeat-penalty", "1.5"];
+    let (texts, _) = converse(&arguments, "The fox\nThe fox\n");
+    let (one, other) = texts.trim_end().split_once('\n').unwrap();
+    assert_eq!(one, other);
 }
 
 #[test]
@@ -208,7 +246,7 @@ fn a_conversation_ends_with_a_word_when_the_context_is_full() {
     let arguments = ["--model", &path, "--interactive", "--context", "40", "-n", "12"];
     let (answers, statistics) = converse(&arguments, &"One day, Tim and Lily\n".repeat(9));
     assert!((2..9).contains(&answers.lines().count()), "{answers}");
-    assert!(statistics.contains("the context of this model is full"), "{statistics}");
+    assert!(statistics.contains("the context is full"), "{statistics}");
     let long = "fox ".repeat(50);
     let mut child = program();
     let output = child.args(arguments).args(["--prompt", &long]).stdin(Stdio::null()).output();
@@ -253,8 +291,13 @@ fn options_out_of_range_are_refused() {
         ("--top-p", "1.5", "from 0 to 1"),
         ("--min-p", "-0.5", "from 0 to 1"),
         ("--repeat-penalty", "0", "over 0"),
-        ("--top-k", "-3", "-3"),
-        ("--seed", "x", "x"),
+        ("--top-k", "-3", "from 0 on"),
+        ("--seed", "x", "from 0 to 18446744073709551615"),
+        ("--tokens", "many", "from 0 on"),
+        ("--tokens", "99999999999999999999", "from 0 on"),
+        ("--context", "0", "from 1 on"),
+        ("--threads", "0", "from 1 to 1024"),
+        ("--threads", "10000", "from 1 to 1024"),
     ];
     for (option, value, part) in cases {
         let error = refused(&[option, value], 2);
