@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 
 use hk_core::dot::ActivationForm;
 use hk_core::{
-    Backend, Hk, Portable, Residual, SparsityType, StorageType, Tensor, TensorEntry, TileLayout,
+    Array, Backend, Hk, Portable, Residual, SparsityType, StorageType, Tensor, TensorEntry,
+    TileLayout,
 };
 
 use crate::error::{Error, Result};
@@ -63,7 +64,7 @@ impl<'a> Model<'a> {
         let hyperparameters = Hyperparameters::read(&hk.metadata())?;
         let mut tensors = Tensors::of(hk);
         let width = hyperparameters.width;
-        let vocabulary = tensors.vocabulary(hk);
+        let vocabulary = tensors.vocabulary(hk)?;
         let token_embd = tensors.matrix("token_embd.weight", vocabulary, width)?;
         // Layer by layer: a false count ends at the first layer that is not there.
         let layers = (0..hyperparameters.layers)
@@ -252,12 +253,19 @@ impl<'a> Tensors<'a> {
     }
 
     /// Number of tokens: what the tokenizer has, else the rows of the embedding.
-    fn vocabulary(&self, hk: &Hk<'a>) -> usize {
-        let tokens = hk.metadata().get("tokenizer.ggml.tokens").and_then(|v| v.array().ok());
-        let rows = || self.by_name.get("token_embd.weight").and_then(|t| t.shape.first().copied());
-        match tokens {
-            Some(tokens) => tokens.len(),
-            None => rows().and_then(|rows| usize::try_from(rows).ok()).unwrap_or(0),
+    fn vocabulary(&self, hk: &Hk<'a>) -> Result<usize> {
+        const TOKENS: &str = "tokenizer.ggml.tokens";
+        match hk.metadata().get(TOKENS).and_then(|value| value.array().ok()) {
+            Some(Array::Strings(tokens)) if tokens.is_empty() => {
+                Err(Error::key(TOKENS, "there are no tokens in it: convert the model again"))
+            }
+            Some(Array::Strings(tokens)) => Ok(tokens.len()),
+            // The tokenizer has more to say on what else may stand there.
+            _ => {
+                let rows = self.by_name.get("token_embd.weight");
+                let rows = rows.and_then(|tensor| tensor.shape.first().copied());
+                Ok(rows.and_then(|rows| usize::try_from(rows).ok()).unwrap_or(0))
+            }
         }
     }
 

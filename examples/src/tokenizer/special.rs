@@ -79,14 +79,26 @@ impl Literals {
         guarded
     }
 
-    /// The longest token that `text` begins with: its length and itself.
+    /// The longest token that `text` begins with: its length and itself. Of equal ones the last.
     fn longest(&self, text: &str) -> Option<(usize, u32)> {
-        let first = text.bytes().next()?;
-        let begin = |(literal, _): &(String, u32)| literal.bytes().next().unwrap_or(0);
-        let from = self.0.partition_point(|entry| begin(entry) < first);
-        let alike = self.0.iter().skip(from).take_while(|entry| begin(entry) == first);
-        let found = alike.filter(|(literal, _)| text.starts_with(literal.as_str()));
-        found.map(|(literal, token)| (literal.len(), *token)).max_by_key(|&(len, _)| len)
+        let mut found = None;
+        // Those that begin as `text` does, up to byte `at`.
+        let mut alike = self.0.as_slice();
+        for (at, byte) in text.bytes().enumerate() {
+            // One that ends here stands before those that go on, as a byte of none.
+            let next = |entry: &(String, u32)| entry.0.as_bytes().get(at).copied();
+            let from = alike.partition_point(|entry| next(entry) < Some(byte));
+            let to = alike.partition_point(|entry| next(entry) <= Some(byte));
+            alike = alike.get(from..to).unwrap_or_default();
+            if alike.is_empty() {
+                break;
+            }
+            let ends = alike.partition_point(|(literal, _)| literal.len() <= at + 1);
+            if let Some((literal, token)) = ends.checked_sub(1).and_then(|last| alike.get(last)) {
+                found = Some((literal.len(), *token));
+            }
+        }
+        found
     }
 }
 
@@ -145,6 +157,24 @@ mod tests {
         assert_eq!(spaces.split("       b"), [Piece::Token(2), Piece::Token(1), text(" b")]);
         assert_eq!(spaces.split("<<t>é"), [text("<"), Piece::Token(3), text("é")]);
         assert_eq!(spaces.split(""), []);
+    }
+
+    #[test]
+    fn the_longest_is_found_among_any_others() {
+        // Every text of up to three of the letters a, b and é, but for some.
+        let mut texts = alloc::vec![String::new()];
+        for at in 0..13 {
+            texts.extend(["a", "b", "é"].map(|letter| [&texts[at], letter].concat()));
+        }
+        let some: Vec<_> = (0..).zip(&texts).filter(|(at, _)| at % 4 > 1).collect();
+        let list =
+            literals(&some.iter().map(|&(at, text)| (text.as_str(), at)).collect::<Vec<_>>());
+        for text in &texts {
+            let all = some.iter().filter(|(_, literal)| text.starts_with(literal.as_str()));
+            let longest = all.max_by_key(|(_, literal)| literal.len());
+            assert_eq!(list.longest(text), longest.map(|&(at, literal)| (literal.len(), at)));
+        }
+        assert_eq!(literals(&[("a", 1), ("a", 2), ("ab", 3)]).longest("ac"), Some((1, 2)));
     }
 
     #[test]

@@ -76,6 +76,7 @@ fn a_value_that_makes_no_sense_is_named() {
     let file = model_file::read();
     let differing = pack_i32([4, 4, 2, 4]).unwrap();
     let long = "x".repeat(1000);
+    let none = strings(&[]);
     let few = pack_i32([4; 3]).unwrap();
     let zeros = pack_i32([0; 4]).unwrap();
     let cases = [
@@ -105,6 +106,7 @@ fn a_value_that_makes_no_sense_is_named() {
         ("llama.attention.layer_norm_rms_epsilon", Value::Float64(0.0), "finite number over 0"),
         ("llama.attention.layer_norm_rms_epsilon", Value::Float64(1e300), "finite number over 0"),
         ("llama.attention.value_length", Value::Int64(16), "values of 16 numbers"),
+        ("tokenizer.ggml.tokens", Value::Bytes(&none), "there are no tokens in it"),
         ("llama.expert_count", Value::Int64(8), "8: models with experts are not known here"),
         (
             "general.architecture",
@@ -146,8 +148,11 @@ fn a_tokenizer_that_makes_no_sense_is_named() {
     ];
     for (key, value, problem) in cases {
         let key = format!("tokenizer.ggml.{key}");
-        let error = tokenizer_error(&Copy::of(&file).set(&key, value).build());
+        let copy = Copy::of(&file).set(&key, value).build();
+        let error = tokenizer_error(&copy);
         assert_says(&error, &[&key, problem]);
+        // The model, which is read before, finds no other fault.
+        assert!(Model::read(&Hk::parse(&copy).unwrap()).is_ok(), "{key}");
         assert!(error.len() < 1000, "{error}");
     }
 }
