@@ -82,6 +82,7 @@ pub(crate) fn quote(text: &str) -> String {
 
 /// Text that somebody wrote to be read, without what would play tricks on a terminal, and cut
 /// where nobody reads on.
+#[cfg(feature = "chat")]
 pub(crate) fn plain(text: &str) -> String {
     const MOST: usize = 400;
     let visible = |c: char| if c.is_control() { ' ' } else { c };
