@@ -24,7 +24,8 @@ Examples:
 
 dequantize: stored weights to f32. dot: rows of 4096 weights times one activation row, as for a
 token. prompt: the same rows times 64 activation rows.
-small: 65536 weights, in the L2 cache. large: 64 Mi weights, beyond any cache.
+small: 65536 weights, in the L2 cache. large: 64 Mi weights, beyond any cache,
+in up to 800 MB of memory.
 
 G/s: 1e9 weights a second; for prompt, where each weight is used 64 times, multiply-adds a second.
 ratio: the same as a ratio to memset of as many f32, by as many threads. The two take turns, and

@@ -14,8 +14,8 @@ Examples:
   hk kernels
   HK_KERNELS=portable hk kernels
 
-Every backend gives the same bits; they differ in speed alone. HK_KERNELS=NAME makes any program
-built on this library use that one.";
+Every backend gives the same bits; they differ in speed alone, which `hk bench` measures.
+HK_KERNELS=NAME makes any program built on this library use that one.";
 
 /// Show CPU features and backends
 #[derive(clap::Args)]

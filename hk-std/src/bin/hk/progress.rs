@@ -24,7 +24,7 @@ impl Progress {
 
     /// A bar towards `total` steps.
     pub fn steps(total: u64) -> Self {
-        Progress::new(total, "{msg:18} {wide_bar} {pos}/{len} {eta}")
+        Progress::new(total, "{msg:19} {wide_bar} {pos}/{len} {eta}")
     }
 
     fn new(total: u64, template: &str) -> Self {
