@@ -78,18 +78,12 @@ impl Workspace {
         let floats = weights + 2 * CACHE_LINE / 4;
         grow(&mut self.out, floats)?;
         let head = self.out.as_ptr().align_offset(CACHE_LINE) + self.offset;
-        let scratch_len = Activation::scratch_len(storage, ROW);
         let rows = match op {
             Op::Dequantize => 0,
             Op::Dot | Op::Prompt => op.uses(),
         };
         self.scratch.resize(rows, Vec::new());
-        let mut activations = Vec::with_capacity(rows);
-        for (x, scratch) in self.x.chunks_exact(ROW).zip(&mut self.scratch) {
-            scratch.resize(scratch_len, 0);
-            let activation = Activation::quantize(storage, x, scratch);
-            activations.push(activation.map_err(|error| failed(op, storage, error))?);
-        }
+        let activations = quantize(storage, &self.x, &mut self.scratch);
         let copies = self.payload.len() / len;
         let (copies, passes) = match op {
             // Between two looks at a weight goes the whole output.
@@ -106,7 +100,7 @@ impl Workspace {
             payloads: self.payload.get(..len * copies).unwrap_or_default(),
             payload_len: len,
             passes,
-            activations,
+            activations: activations.map_err(|error| failed(op, storage, error))?,
             products: vec![0.0; weights / ROW * rows],
             out: self.out.get_mut(head..head + weights).unwrap_or_default(),
         })
@@ -131,6 +125,22 @@ impl Workspace {
         self.stored = Some((storage, weights));
         Ok(len)
     }
+}
+
+/// Brings rows out of `x` into the form for weights of type `storage`, as many as there are
+/// vectors to take them.
+fn quantize<'a>(
+    storage: StorageType,
+    x: &'a [f32],
+    scratch: &'a mut [Vec<u32>],
+) -> Result<Vec<Activation<'a>>, hk_core::Error> {
+    let len = Activation::scratch_len(storage, ROW);
+    let rows = x.chunks_exact(ROW).zip(scratch);
+    let quantize = |(x, scratch): (&'a [f32], &'a mut Vec<u32>)| {
+        scratch.resize(len, 0);
+        Activation::quantize(storage, x, scratch)
+    };
+    rows.map(quantize).collect()
 }
 
 /// Makes `out` at least `len` floats long.
@@ -241,8 +251,8 @@ impl Case<'_> {
 fn share<T>(
     pool: &Pool,
     mut pieces: impl Iterator<Item = T> + Send,
-    work: impl Fn(T) -> std::result::Result<(), hk_core::Error> + Sync,
-) -> std::result::Result<(), hk_core::Error> {
+    work: impl Fn(T) -> Result<(), hk_core::Error> + Sync,
+) -> Result<(), hk_core::Error> {
     if pool.threads() == 1 {
         return pieces.try_for_each(work);
     }
