@@ -1,0 +1,109 @@
+//! K-quants.
+//!
+//! Codes are multiplied with the activation's codes to 16-bit sums of two, and these with
+//! their sub-block's scale, spread over the 16-bit words of the sub-block.
+
+mod by_16;
+mod by_32;
+
+use core::arch::x86_64::*;
+
+use hk_core::StorageType;
+
+use crate::arch::avx512::vector::load_codes;
+use crate::arch::call::DotRows;
+
+pub(super) fn rows(storage: StorageType) -> Option<DotRows> {
+    by_32::rows(storage).or_else(|| by_16::rows(storage))
+}
+
+/// The codes of an activation block, as they stand.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn in_order(q: &[i8; 256]) -> [__m512i; 4] {
+    let (q, _) = q.as_chunks::<64>();
+    [load_codes(&q[0]), load_codes(&q[1]), load_codes(&q[2]), load_codes(&q[3])]
+}
+
+/// The lower halves of two vectors, and the upper ones.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn halves_of(a: __m512i, b: __m512i) -> [__m512i; 2] {
+    [_mm512_shuffle_i64x2::<0b01_00_01_00>(a, b), _mm512_shuffle_i64x2::<0b11_10_11_10>(a, b)]
+}
+
+/// Quarter `ROW` of `quarters` in all four.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn quarter<const ROW: usize>(quarters: __m512i) -> __m512i {
+    match ROW {
+        0 => _mm512_shuffle_i32x4::<0x00>(quarters, quarters),
+        1 => _mm512_shuffle_i32x4::<0x55>(quarters, quarters),
+        2 => _mm512_shuffle_i32x4::<0xAA>(quarters, quarters),
+        _ => _mm512_shuffle_i32x4::<0xFF>(quarters, quarters),
+    }
+}
+
+/// The sum of the products of four vectors of codes with the activation's, by pairs, times
+/// their scales.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn scaled(codes: [__m512i; 4], activation: [__m512i; 4], scales: [__m512i; 4]) -> __m512i {
+    let [first, second, third, fourth] =
+        [0, 1, 2, 3].map(|i| _mm512_maddubs_epi16(codes[i], activation[i]));
+    let sum = add_products(_mm512_madd_epi16(first, scales[0]), second, scales[1]);
+    let other = add_products(_mm512_madd_epi16(third, scales[2]), fourth, scales[3]);
+    _mm512_add_epi32(sum, other)
+}
+
+/// Adds to `sums` the sums of two products each of 16-bit integers.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn add_products(sums: __m512i, a: __m512i, b: __m512i) -> __m512i {
+    // No sum comes near the end of its range. Without the saturation that therefore never
+    // happens the compiler makes two instructions of this one.
+    _mm512_dpwssds_epi32(sums, a, b)
+}
+
+/// `a | (b & c)`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn or_and(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
+    _mm512_ternarylogic_epi32::<0b1111_1000>(a, b, c)
+}
+
+/// The bits of `a` where `mask` has ones, those of `b` elsewhere.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn select(mask: u8, a: __m512i, b: __m512i) -> __m512i {
+    _mm512_ternarylogic_epi32::<0b1110_0100>(a, b, _mm512_set1_epi8(mask as i8))
+}
+
+/// `a` with the bits of `mask` alone.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn only(mask: u8, a: __m512i) -> __m512i {
+    _mm512_and_si512(a, _mm512_set1_epi8(mask as i8))
+}
+
+/// 32 bytes in both halves, the bits of the lower ones `low` to the left, of the upper ones
+/// `high` (to the right, where negative). What leaves a byte is of no use.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn moved(halves: __m512i, low: i32, high: i32) -> __m512i {
+    let low_counts = _mm512_set1_epi32(low);
+    _mm512_rolv_epi32(halves, _mm512_mask_set1_epi32(low_counts, 0xFF00, high))
+}
+
+/// What spreads bytes over a vector: `bytes[l]` of the bytes of a quarter to the lower
+/// (`AT` 0) or the upper half (`AT` 1) of each 16-bit word of quarter `l`.
+const fn spread<const AT: usize>(bytes: [u8; 4]) -> [u8; 64] {
+    // The other half becomes 0.
+    let mut spread = [0x80; 64];
+    let mut i = AT;
+    while i < 64 {
+        spread[i] = bytes[i / 16];
+        i += 2;
+    }
+    spread
+}
