@@ -8,7 +8,7 @@ use hk_core::dot::RowQ256;
 use super::super::by_256::{
     Block, Products, ProductsLess, products, products_less, rows_in_quarters,
 };
-use super::{add_products, halves_of, in_order, moved, only, quarter, scaled, select, spread};
+use super::{add_products, add_scaled, halves_of, in_order, moved, only, quarter, select, spread};
 use crate::arch::avx512::vector::{load, load_at, load_half_at, load_quarter_at, load_quarters_at};
 use crate::arch::call::{DotRows, Rows};
 
@@ -62,7 +62,7 @@ impl ByTwoBits {
         };
         let scales = quarter::<ROW>(scales);
         let scales = [0, 1, 2, 3].map(|i| _mm512_shuffle_epi8(scales, load(&spread[i])));
-        scaled(codes, self.codes, scales)
+        add_scaled(_mm512_setzero_si512(), codes, self.codes, scales)
     }
 }
 
@@ -221,7 +221,7 @@ fn row_q6_k(block: &[u8; 210], activation: &InOrder) -> __m512i {
     });
     // What the codes' offset of 32 makes.
     let offset = _mm512_madd_epi16(scales, activation.sums);
-    _mm512_add_epi32(offset, scaled(codes_q6_k(block), activation.codes, spread))
+    add_scaled(offset, codes_q6_k(block), activation.codes, spread)
 }
 
 #[inline]

@@ -6,7 +6,7 @@ use hk_core::StorageType;
 use hk_core::dot::RowQ256;
 
 use super::super::by_256::{Block, ProductsLess, products_less, rows_in_quarters};
-use super::{halves_of, in_order, moved, only, or_and, quarter, scaled, select, spread};
+use super::{add_scaled, halves_of, in_order, moved, only, or_and, quarter, select, spread};
 use crate::arch::avx512::vector::{load, load_at, load_half_at, load_quarters_at};
 use crate::arch::call::{DotRows, Rows};
 
@@ -74,7 +74,7 @@ impl Activation {
         ];
         let scales = quarter::<ROW>(scales);
         let scales = [0, 1, 2, 3].map(|i| _mm512_shuffle_epi8(scales, load(&SPREAD[i])));
-        scaled(codes, self.codes, scales)
+        add_scaled(_mm512_setzero_si512(), codes, self.codes, scales)
     }
 }
 

@@ -44,16 +44,22 @@ fn quarter<const ROW: usize>(quarters: __m512i) -> __m512i {
     }
 }
 
-/// The sum of the products of four vectors of codes with the activation's, by pairs, times
+/// Adds to `sums` the products of four vectors of codes with the activation's, by pairs, times
 /// their scales.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn scaled(codes: [__m512i; 4], activation: [__m512i; 4], scales: [__m512i; 4]) -> __m512i {
+fn add_scaled(
+    sums: __m512i,
+    codes: [__m512i; 4],
+    activation: [__m512i; 4],
+    scales: [__m512i; 4],
+) -> __m512i {
     let [first, second, third, fourth] =
         [0, 1, 2, 3].map(|i| _mm512_maddubs_epi16(codes[i], activation[i]));
-    let sum = add_products(_mm512_madd_epi16(first, scales[0]), second, scales[1]);
-    let other = add_products(_mm512_madd_epi16(third, scales[2]), fourth, scales[3]);
-    _mm512_add_epi32(sum, other)
+    // Two sums, since each addition to the same one waits for the last.
+    let sums = add_products(add_products(sums, first, scales[0]), second, scales[1]);
+    let others = add_products(_mm512_madd_epi16(third, scales[2]), fourth, scales[3]);
+    _mm512_add_epi32(sums, others)
 }
 
 /// Adds to `sums` the sums of two products each of 16-bit integers.
