@@ -1,7 +1,10 @@
 //! The level `avx512`.
 
 mod dot;
+mod iq1;
+mod iq4;
 mod shell;
+mod ternary;
 mod tile;
 mod vector;
 
@@ -30,7 +33,10 @@ impl Avx512 {
     }
 
     fn decode(&self, storage: StorageType) -> Option<Decode> {
-        table::decode::<Shell>(storage)
+        iq1::decode(storage)
+            .or_else(|| iq4::decode(storage))
+            .or_else(|| ternary::decode(storage))
+            .or_else(|| table::decode::<Shell>(storage))
     }
 
     fn dot(&self, storage: StorageType) -> Option<Dot> {
