@@ -6,7 +6,7 @@
 //!
 //! | level | needs | uses where present |
 //! | --- | --- | --- |
-//! | `avx512` | AVX-512 F, BW, VL, VNNI | VBMI, VBMI2, BITALG and GFNI, where all four are there |
+//! | `avx512` | AVX-512 F, BW, VL, VNNI | DQ, VBMI, VBMI2, BITALG and GFNI, where all five are there |
 //! | `avx2` | AVX2, FMA, F16C | AVX-VNNI |
 //!
 //! Kernels multiply and add in two roundings, as dot-products.md has it, although both levels

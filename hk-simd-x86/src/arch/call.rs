@@ -60,6 +60,26 @@ pub(super) fn whole_blocks<const BYTES: usize, const N: usize>(
     }
 }
 
+/// Decodes elements of a dense type by `step`, which takes `N` of them in `BYTES` bytes: the
+/// last elements, where they are fewer, go by arrays on the stack.
+#[inline(always)]
+pub(super) fn dense_steps<const BYTES: usize, const N: usize>(
+    payload: &[u8],
+    out: &mut [f32],
+    step: impl Fn(&[u8; BYTES], &mut [f32; N]),
+) {
+    let (whole, part) = out.as_chunks_mut::<N>();
+    let rest = payload.get(whole.len() * BYTES..).unwrap_or_default();
+    for (elements, weights) in payload.as_chunks::<BYTES>().0.iter().zip(whole) {
+        step(elements, weights);
+    }
+    if !part.is_empty() {
+        let mut weights = [0.0; N];
+        step(&filled_up(rest), &mut weights);
+        part.copy_from_slice(&weights[..part.len()]);
+    }
+}
+
 /// Consecutive weight rows that one activation row is multiplied with, and where their
 /// products go.
 pub(super) struct Rows<'a> {
@@ -161,6 +181,27 @@ pub(super) struct Four256<'a> {
     pub(super) q: &'a [[i8; 256]; 4],
     pub(super) d: &'a [f32; 4],
     pub(super) sums: &'a [[i16; 16]; 4],
+}
+
+/// Goes along four rows of a dense type by `step`s of `N` elements, `BYTES` bytes, and as many
+/// of the activation. A last step of fewer elements is filled up with zeros, as in
+/// [`steps_of_32`].
+#[inline(always)]
+pub(super) fn steps_of_elements<const BYTES: usize, const N: usize>(
+    rows: [&[u8]; 4],
+    x: &[f32],
+    mut step: impl FnMut([&[u8; BYTES]; 4], &[f32; N]),
+) {
+    let (x, x_rest) = x.as_chunks::<N>();
+    let steps = rows.map(|row| row.as_chunks::<BYTES>());
+    let [row0, row1, row2, row3] = steps.map(|(steps, _)| steps.iter());
+    for ((((row0, row1), row2), row3), x) in row0.zip(row1).zip(row2).zip(row3).zip(x) {
+        step([row0, row1, row2, row3], x);
+    }
+    if !x_rest.is_empty() {
+        let rest = steps.map(|(_, rest)| filled_up::<u8, BYTES>(rest));
+        step(rest.each_ref(), &filled_up(x_rest));
+    }
 }
 
 /// At most `N` values, and as many zeros as are missing.

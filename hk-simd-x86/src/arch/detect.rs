@@ -47,7 +47,7 @@ impl Features {
         self.has(Self::AVX512)
     }
 
-    /// [`avx512`](Self::avx512) and VBMI, VBMI2, BITALG and GFNI.
+    /// [`avx512`](Self::avx512) and DQ, VBMI, VBMI2, BITALG and GFNI.
     pub(super) fn avx512_extended(self) -> bool {
         self.has(Self::AVX512_EXTENDED)
     }
@@ -79,8 +79,8 @@ fn ask() -> u32 {
     // F, BW, VL; VNNI.
     if all(saved, &[5, 6, 7]) && all(ebx, &[16, 30, 31]) && all(ecx, &[11]) {
         found |= Features::AVX512;
-        // VBMI, VBMI2, GFNI, BITALG.
-        if all(ecx, &[1, 6, 8, 12]) {
+        // DQ; VBMI, VBMI2, GFNI, BITALG.
+        if all(ebx, &[17]) && all(ecx, &[1, 6, 8, 12]) {
             found |= Features::AVX512_EXTENDED;
         }
     }
@@ -134,6 +134,7 @@ fn ask() -> u32 {
         )) {
             found |= Features::AVX512;
             if cfg!(all(
+                target_feature = "avx512dq",
                 target_feature = "avx512vbmi",
                 target_feature = "avx512vbmi2",
                 target_feature = "avx512bitalg",

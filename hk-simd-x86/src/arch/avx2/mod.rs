@@ -1,6 +1,9 @@
 //! The level `avx2`.
 
+mod dense;
 mod dot;
+mod fp4;
+mod legacy;
 mod shell;
 mod vector;
 
@@ -29,7 +32,10 @@ impl Avx2 {
     }
 
     fn decode(&self, storage: StorageType) -> Option<Decode> {
-        table::decode::<Shell>(storage)
+        dense::decode(storage)
+            .or_else(|| legacy::decode(storage))
+            .or_else(|| fp4::decode(storage))
+            .or_else(|| table::decode::<Shell>(storage))
     }
 
     fn dot(&self, storage: StorageType) -> Option<Dot> {

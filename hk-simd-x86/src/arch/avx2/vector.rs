@@ -52,6 +52,20 @@ pub(super) fn store(vector: __m256, to: &mut [f32; 8]) {
     unsafe { _mm256_storeu_ps(to.as_mut_ptr(), vector) }
 }
 
+/// The four vectors that 32 weights are.
+#[inline(always)]
+pub(super) fn quarters_of(weights: &mut [f32; 32]) -> [&mut [f32; 8]; 4] {
+    let [a, b, c, d]: &mut [[f32; 8]; 4] = zerocopy::transmute_mut!(weights);
+    [a, b, c, d]
+}
+
+/// An f16 as f32 in all lanes.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+pub(super) fn broadcast_half(half: [u8; 2]) -> __m256 {
+    _mm256_cvtph_ps(_mm_set1_epi16(i16::from_le_bytes(half)))
+}
+
 /// The sums of the four integers in each half of each of four vectors: lane `4h + v` is that
 /// of half `h` of vector `v`.
 #[inline]

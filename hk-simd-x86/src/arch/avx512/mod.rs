@@ -1,10 +1,10 @@
 //! The level `avx512`.
 
+mod dense;
 mod dot;
-mod iq1;
-mod iq4;
+mod fp4;
+mod legacy;
 mod shell;
-mod ternary;
 mod tile;
 mod vector;
 
@@ -17,30 +17,32 @@ use super::table;
 
 /// The level `avx512`. Values of it are handed out only where the CPU has its features.
 pub(super) struct Avx512 {
-    /// Whether the CPU also has VBMI, VBMI2, BITALG and GFNI.
+    /// Whether the CPU also has DQ, VBMI, VBMI2, BITALG and GFNI.
     extended: bool,
 }
 
 impl Avx512 {
-    /// With VBMI, VBMI2, BITALG and GFNI.
+    /// With DQ, VBMI, VBMI2, BITALG and GFNI.
     pub(super) fn extended(features: Features) -> Option<&'static Self> {
         features.avx512_extended().then_some(&Avx512 { extended: true })
     }
 
-    /// Without VBMI, VBMI2, BITALG and GFNI.
+    /// Without DQ, VBMI, VBMI2, BITALG and GFNI.
     pub(super) fn plain(features: Features) -> Option<&'static Self> {
         features.avx512().then_some(&Avx512 { extended: false })
     }
 
     fn decode(&self, storage: StorageType) -> Option<Decode> {
-        iq1::decode(storage)
-            .or_else(|| iq4::decode(storage))
-            .or_else(|| ternary::decode(storage))
+        dense::decode(storage, self.extended)
+            .or_else(|| legacy::decode(storage))
+            .or_else(|| fp4::decode(storage))
             .or_else(|| table::decode::<Shell>(storage))
     }
 
     fn dot(&self, storage: StorageType) -> Option<Dot> {
-        let matrix = tile::kernel(storage).or_else(|| table::matrix::<Shell>(storage))?;
+        let matrix = dot::matrix(storage)
+            .or_else(|| tile::kernel(storage))
+            .or_else(|| table::matrix::<Shell>(storage))?;
         Some(Dot { rows: dot::rows(storage, self.extended), matrix, many: 4 })
     }
 }

@@ -84,29 +84,26 @@ pub(super) fn store(vector: __m512, to: &mut [f32; 16]) {
     unsafe { _mm512_storeu_ps(to.as_mut_ptr(), vector) }
 }
 
-/// 32 integers of 16 bits.
+/// Writes 8 floats.
 #[inline]
 #[target_feature(enable = "avx512f")]
-pub(super) fn load_words(words: &[u16; 32]) -> __m512i {
-    // SAFETY: the reference is to as many bytes as the load takes, at any alignment.
-    unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
+pub(super) fn store_half(vector: __m256, to: &mut [f32; 8]) {
+    // SAFETY: the reference is to as many bytes as the store takes, at any alignment.
+    unsafe { _mm256_storeu_ps(to.as_mut_ptr(), vector) }
 }
 
-/// The 8 integers of 64 bits of a vector.
-#[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) fn quads(vector: __m512i) -> [u64; 8] {
-    let mut quads = [0; 8];
-    // SAFETY: the array has the size of the vector.
-    unsafe { _mm512_storeu_si512(quads.as_mut_ptr().cast(), vector) };
-    quads
+/// The two vectors that 32 weights are.
+#[inline(always)]
+pub(super) fn halves_of(weights: &mut [f32; 32]) -> (&mut [f32; 16], &mut [f32; 16]) {
+    let [low, high]: &mut [[f32; 16]; 2] = zerocopy::transmute_mut!(weights);
+    (low, high)
 }
 
-/// An f16, widened, in every lane.
+/// An f16 as f32 in all lanes.
 #[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) fn scale(bytes: [u8; 2]) -> __m512 {
-    _mm512_cvtph_ps(_mm256_set1_epi16(i16::from_le_bytes(bytes)))
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+pub(super) fn broadcast_half(half: [u8; 2]) -> __m512 {
+    _mm512_cvtph_ps(_mm256_set1_epi16(i16::from_le_bytes(half)))
 }
 
 /// 64 integers of 8 bits.
@@ -170,4 +167,24 @@ pub(super) fn broadcast(codes: &[i8; 4]) -> __m512i {
 pub(super) fn broadcast_pair(pair: &[i16; 2]) -> __m512i {
     // SAFETY: the reference is to the 4 bytes that are read, at any alignment.
     _mm512_set1_epi32(unsafe { pair.as_ptr().cast::<i32>().read_unaligned() })
+}
+
+/// The sums of the sixteen lanes of four rows of elements (dot-products.md, "f32, f16, bf16
+/// rows").
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl")]
+pub(super) fn fold_elements(rows: [__m512; 4]) -> [f32; 4] {
+    let [a, b, c, d] = rows.map(|lanes| {
+        let high = _mm512_castps_pd(lanes);
+        let high = _mm256_castpd_ps(_mm512_extractf64x4_pd::<1>(high));
+        let eight = _mm256_add_ps(_mm512_castps512_ps256(lanes), high);
+        _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight))
+    });
+    // Lanes 0 and 2, then 1 and 3, of two rows each.
+    let ab = _mm_add_ps(_mm_unpacklo_ps(a, b), _mm_unpackhi_ps(a, b));
+    let cd = _mm_add_ps(_mm_unpacklo_ps(c, d), _mm_unpackhi_ps(c, d));
+    let (all, mut sums) = (_mm_add_ps(_mm_movelh_ps(ab, cd), _mm_movehl_ps(cd, ab)), [0.0; 4]);
+    // SAFETY: the array has the size of the vector.
+    unsafe { _mm_storeu_ps(sums.as_mut_ptr(), all) };
+    sums
 }
