@@ -4,6 +4,7 @@ mod avx2;
 mod avx512;
 mod call;
 mod detect;
+mod iq1;
 mod scales;
 mod table;
 mod tile;

@@ -3,8 +3,11 @@
 mod dense;
 mod dot;
 mod fp4;
+mod iq1;
+mod iq4;
 mod legacy;
 mod shell;
+mod ternary;
 mod tile;
 mod vector;
 
@@ -36,6 +39,9 @@ impl Avx512 {
         dense::decode(storage, self.extended)
             .or_else(|| legacy::decode(storage))
             .or_else(|| fp4::decode(storage))
+            .or_else(|| iq1::decode(storage))
+            .or_else(|| iq4::decode(storage))
+            .or_else(|| ternary::decode(storage))
             .or_else(|| table::decode::<Shell>(storage))
     }
 

@@ -106,6 +106,31 @@ pub(super) fn broadcast_half(half: [u8; 2]) -> __m512 {
     _mm512_cvtph_ps(_mm256_set1_epi16(i16::from_le_bytes(half)))
 }
 
+/// 32 integers of 16 bits.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load_words(words: &[u16; 32]) -> __m512i {
+    // SAFETY: the reference is to as many bytes as the load takes, at any alignment.
+    unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
+}
+
+/// The 8 integers of 64 bits of a vector.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn quads(vector: __m512i) -> [u64; 8] {
+    let mut quads = [0; 8];
+    // SAFETY: the array has the size of the vector.
+    unsafe { _mm512_storeu_si512(quads.as_mut_ptr().cast(), vector) };
+    quads
+}
+
+/// An f16, widened, in every lane.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn scale(bytes: [u8; 2]) -> __m512 {
+    _mm512_cvtph_ps(_mm256_set1_epi16(i16::from_le_bytes(bytes)))
+}
+
 /// 64 integers of 8 bits.
 #[inline]
 #[target_feature(enable = "avx512f")]
