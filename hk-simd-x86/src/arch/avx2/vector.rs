@@ -36,6 +36,32 @@ pub(super) fn load_codes(codes: &[i8; 32]) -> __m256i {
     unsafe { _mm256_loadu_si256(codes.as_ptr().cast()) }
 }
 
+/// The 32 bytes of `bytes` from `AT` on.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn load_at<const AT: usize, const N: usize>(bytes: &[u8; N]) -> __m256i {
+    const { assert!(AT + 32 <= N) };
+    // SAFETY: the array has as many bytes from there on, as was just checked.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().wrapping_add(AT).cast()) }
+}
+
+/// The 16 bytes of `bytes` from `AT` on.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn load_half_at<const AT: usize, const N: usize>(bytes: &[u8; N]) -> __m128i {
+    const { assert!(AT + 16 <= N) };
+    // SAFETY: the array has as many bytes from there on, as was just checked.
+    unsafe { _mm_loadu_si128(bytes.as_ptr().wrapping_add(AT).cast()) }
+}
+
+/// The 16 bytes from `AT` on of each of two arrays, a half each.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn load_halves_at<const AT: usize, const N: usize>([a, b]: [&[u8; N]; 2]) -> __m256i {
+    let low = _mm256_castsi128_si256(load_half_at::<AT, N>(a));
+    _mm256_inserti128_si256::<1>(low, load_half_at::<AT, N>(b))
+}
+
 /// 8 floats.
 #[inline]
 #[target_feature(enable = "avx2")]
