@@ -4,16 +4,19 @@ use std::time::{Duration, Instant};
 
 use hk_core::{Backend, StorageType};
 
-use super::Op;
 use super::case::Case;
+use super::{Op, SMALL};
 use crate::error::Result;
 
 /// Turns that are taken at least, unless they last for [`PATIENCE`] budgets.
-const TURNS: u32 = 5;
+const TURNS: u32 = 3;
 /// Turns that are taken however long they last: the first of them also warms up.
 const FEWEST: u32 = 2;
 /// How many times the budget [`TURNS`] may take.
 const PATIENCE: u32 = 10;
+/// How long a turn beyond the caches lasts at least: the first run of it also writes back what
+/// the other one left in them, which can take three times as long as its own work.
+const SETTLING: Duration = Duration::from_millis(20);
 
 /// How fast a backend did one operation on weights of one type.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +65,8 @@ impl Measurement {
 
 impl Case<'_> {
     /// Measures the case for about `budget`: `memset` and the operation by `backend` take
-    /// turns, twice at least, and five times where that takes no more than ten budgets.
+    /// turns, twice at least, and three times where that takes no more than ten budgets. Small
+    /// cases run once a turn, large ones for some time.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -70,15 +74,19 @@ impl Case<'_> {
         let (mut operation, mut memset) = (Duration::MAX, Duration::MAX);
         let begin = Instant::now();
         let (mut turns, mut last) = (0, Duration::ZERO);
+        let settling = if self.weights > SMALL { SETTLING } else { Duration::ZERO };
         let is_enough = |turns| match begin.elapsed() {
             elapsed if elapsed < budget || turns < FEWEST => false,
             elapsed => turns >= TURNS || elapsed >= budget * PATIENCE,
         };
         while !is_enough(turns) {
-            memset = memset.min(self.fastest_fill(last / 4));
-            let start = Instant::now();
-            self.run(backend)?;
-            last = start.elapsed();
+            // Long enough that a slow operation does not leave `memset` with few tries.
+            let fill = || {
+                self.fill();
+                Ok(())
+            };
+            memset = memset.min(fastest(settling.max(last / 4), fill)?);
+            last = fastest(settling, || self.run(backend))?;
             operation = operation.min(last);
             turns += 1;
         }
@@ -94,20 +102,19 @@ impl Case<'_> {
             memset_seconds: each(memset, self.fills()),
         })
     }
+}
 
-    /// Fills for `budget`, once at least, so that slow operations do not leave it with few
-    /// tries; the fastest counts.
-    fn fastest_fill(&mut self, budget: Duration) -> Duration {
-        let begin = Instant::now();
-        let mut fastest = Duration::MAX;
-        loop {
-            let start = Instant::now();
-            self.fill();
-            let end = Instant::now();
-            fastest = fastest.min(end - start);
-            if end - begin >= budget {
-                return fastest;
-            }
+/// Runs for `budget`, once at least; the shortest time of a run.
+fn fastest(budget: Duration, mut run: impl FnMut() -> Result<()>) -> Result<Duration> {
+    let begin = Instant::now();
+    let mut fastest = Duration::MAX;
+    loop {
+        let start = Instant::now();
+        run()?;
+        let end = Instant::now();
+        fastest = fastest.min(end - start);
+        if end - begin >= budget {
+            return Ok(fastest);
         }
     }
 }

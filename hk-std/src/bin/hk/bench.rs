@@ -29,7 +29,7 @@ in up to 800 MB of memory.
 
 G/s: 1e9 weights a second; for prompt, where each weight is used 64 times, multiply-adds a second.
 ratio: the same as a ratio to memset of as many f32, by as many threads. The two take turns, and
-the fastest of each counts.
+the fastest of each counts; for large, the fastest memset of all cases.
 
 --json gives one array of objects with the keys op, type, backend, threads, weights,
 gweights_per_s and memset_ratio, numbers as in the table.
@@ -164,5 +164,18 @@ fn measure(args: &Args, types: &[StorageType], columns: &[Column]) -> Result<Vec
             }
         }
     }
+    share_memset(&mut measured);
     Ok(measured)
+}
+
+/// Lets all large cases have the fastest `memset` of any: how fast memory is changes from case
+/// to case with what other programs do to it, even on other cores, and a kernel must not look
+/// better for that.
+fn share_memset(measured: &mut [Measurement]) {
+    let is_large = |m: &&mut Measurement| m.weights == LARGE;
+    let times = measured.iter_mut().filter(is_large).map(|m| m.memset_seconds);
+    let fastest = times.fold(f64::INFINITY, f64::min);
+    for case in measured.iter_mut().filter(is_large) {
+        case.memset_seconds = fastest;
+    }
 }
