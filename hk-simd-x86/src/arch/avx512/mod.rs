@@ -4,6 +4,7 @@ mod dense;
 mod dot;
 mod fp4;
 mod iq1;
+mod iq23;
 mod iq4;
 mod legacy;
 mod shell;
@@ -42,6 +43,7 @@ impl Avx512 {
             .or_else(|| iq1::decode(storage))
             .or_else(|| iq4::decode(storage))
             .or_else(|| ternary::decode(storage))
+            .or_else(|| iq23::decode(storage, self.extended))
             .or_else(|| table::decode::<Shell>(storage))
     }
 

@@ -48,13 +48,26 @@ pub(super) fn products<const BYTES: usize>(
     activation: RowQ256<'_>,
     block: impl Fn([&[u8; BYTES]; 4], Block<'_>) -> Products,
 ) {
+    products_of(1.0, rows, activation, block);
+}
+
+/// As [`products`], of scales that are multiplied with `power`, a power of two.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn products_of<const BYTES: usize>(
+    power: f32,
+    rows: Rows<'_>,
+    activation: RowQ256<'_>,
+    block: impl Fn([&[u8; BYTES]; 4], Block<'_>) -> Products,
+) {
     rows.by(|rows: [&[u8]; 4]| {
         let mut lanes = _mm512_setzero_ps();
         steps_of_256(rows, &activation, |rows, activation| {
             let [a, b, c, d] = four(rows, &activation, &block);
             let sums = sum_quarters([a.sums, b.sums, c.sums, d.sums]);
             let scales = first_of_quarters([a.scales, b.scales, c.scales, d.scales]);
-            let scale = _mm512_mul_ps(halves(scales), in_quarters(activation.d));
+            let scale = _mm512_mul_ps(halves(scales), _mm512_set1_ps(power));
+            let scale = _mm512_mul_ps(scale, in_quarters(activation.d));
             lanes = _mm512_add_ps(lanes, _mm512_mul_ps(scale, _mm512_cvtepi32_ps(sums)));
         });
         fold_quarters(lanes)

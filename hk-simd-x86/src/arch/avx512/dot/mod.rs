@@ -2,6 +2,7 @@
 
 mod by_256;
 mod dense;
+mod iq23;
 mod k;
 mod legacy;
 
@@ -10,8 +11,11 @@ use hk_core::StorageType;
 use crate::arch::call::{DotMatrix, DotRows};
 
 /// The kernel of a type, if this level has one of its own.
-pub(super) fn rows(storage: StorageType, _extended: bool) -> Option<DotRows> {
-    legacy::rows(storage).or_else(|| k::rows(storage)).or_else(|| dense::rows(storage))
+pub(super) fn rows(storage: StorageType, extended: bool) -> Option<DotRows> {
+    legacy::rows(storage)
+        .or_else(|| k::rows(storage))
+        .or_else(|| dense::rows(storage))
+        .or_else(|| iq23::rows(storage, extended))
 }
 
 /// The kernel of a type for several activations, if this level has one of its own.
