@@ -2,6 +2,7 @@
 
 use crate::dot::{self, Activation};
 use crate::error::Error;
+use crate::vector::{self, Weighted};
 use crate::{StorageType, blocks};
 
 /// A set of kernels: conversions of stored weights to `f32`, and dot products of stored
@@ -154,6 +155,36 @@ pub trait Backend: Send + Sync {
         let mut out = [0.0];
         self.dot_rows(storage, row, activation, &mut out)?;
         Ok(out[0])
+    }
+
+    /// Dot product of two f32 vectors: [`dot::dot_f32`].
+    fn dot_f32(&self, a: &[f32], b: &[f32]) -> f32 {
+        dot::dot_f32(a, b)
+    }
+
+    /// The last step of an RMS norm: [`vector::scale`].
+    fn scale(&self, x: &[f32], scale: f32, weights: &[f32], out: &mut [f32]) {
+        vector::scale(x, scale, weights, out);
+    }
+
+    /// A softmax but for the division: [`vector::exponentials`].
+    fn exponentials(&self, scores: &mut [f32]) -> f32 {
+        vector::exponentials(scores)
+    }
+
+    /// A SwiGLU: [`vector::swiglu`].
+    fn swiglu(&self, gates: &mut [f32], ups: &[f32]) {
+        vector::swiglu(gates, ups);
+    }
+
+    /// Weighted sums of rows: [`vector::add_weighted`].
+    fn add_weighted(&self, rows: &[f32], len: usize, sums: &mut [Weighted<'_>]) {
+        vector::add_weighted::<16>(rows, len, sums);
+    }
+
+    /// Numbers rounded to f16: [`vector::to_f16`].
+    fn to_f16(&self, numbers: &[f32], out: &mut [[u8; 2]]) {
+        vector::to_f16(numbers, out);
     }
 }
 

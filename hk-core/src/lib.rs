@@ -32,6 +32,7 @@ pub mod dot;
 mod error;
 pub mod format;
 mod storage;
+pub mod vector;
 
 pub use backend::{Backend, Portable};
 pub use blocks::{Block, dequantize_blocks};

@@ -42,7 +42,7 @@ fn halve<const N: usize, const HALF: usize>(lanes: [f32; N]) -> [f32; HALF] {
 /// ```
 /// assert_eq!(hk_core::dot::dot_f32(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 32.0);
 /// ```
-#[inline]
+#[inline(always)]
 pub fn dot_f32(a: &[f32], b: &[f32]) -> f32 {
     sum_products::<_, 16>(a, b, |&a| a)
 }

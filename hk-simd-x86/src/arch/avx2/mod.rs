@@ -1,5 +1,6 @@
 //! The level `avx2`.
 
+mod between;
 mod dense;
 mod dot;
 mod fp4;
@@ -7,6 +8,7 @@ mod legacy;
 mod shell;
 mod vector;
 
+use hk_core::vector::Weighted;
 use hk_core::{Activation, Backend, Error, StorageType};
 
 use self::shell::Shell;
@@ -68,5 +70,35 @@ impl Backend for Avx2 {
     ) -> Result<(), Error> {
         // SAFETY: the CPU has the features of this level, and `dot` minds `vnni`.
         unsafe { call::dot_matrix(self.dot(storage), storage, rows, activations, out) }
+    }
+
+    fn dot_f32(&self, a: &[f32], b: &[f32]) -> f32 {
+        // SAFETY: the CPU has the features of this level.
+        unsafe { between::dot_f32(a, b) }
+    }
+
+    fn scale(&self, x: &[f32], scale: f32, weights: &[f32], out: &mut [f32]) {
+        // SAFETY: the CPU has the features of this level.
+        unsafe { between::scale(x, scale, weights, out) }
+    }
+
+    fn exponentials(&self, scores: &mut [f32]) -> f32 {
+        // SAFETY: the CPU has the features of this level.
+        unsafe { between::exponentials(scores) }
+    }
+
+    fn swiglu(&self, gates: &mut [f32], ups: &[f32]) {
+        // SAFETY: the CPU has the features of this level.
+        unsafe { between::swiglu(gates, ups) }
+    }
+
+    fn add_weighted(&self, rows: &[f32], len: usize, sums: &mut [Weighted<'_>]) {
+        // SAFETY: the CPU has the features of this level.
+        unsafe { between::add_weighted(rows, len, sums) }
+    }
+
+    fn to_f16(&self, numbers: &[f32], out: &mut [[u8; 2]]) {
+        // SAFETY: the CPU has the features of this level.
+        unsafe { between::to_f16(numbers, out) }
     }
 }
