@@ -240,6 +240,28 @@ mod tests {
         assert!(exp(88.7).is_finite() && exp(-103.0) > 0.0);
     }
 
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "in f64, to compare with")]
+    fn exp_is_close_to_the_exact_value_everywhere() {
+        let (mut worst, mut at) = (0.0, 0.0);
+        // Every 1009th float of either sign up to 104.
+        for bits in (0..104.0_f32.to_bits()).step_by(if cfg!(miri) { 100_900_009 } else { 1009 }) {
+            for x in [f32::from_bits(bits), -f32::from_bits(bits)] {
+                let exact = f64::from(x).exp();
+                if exact > f64::from(f32::MAX) {
+                    continue;
+                }
+                let rounded = exact as f32;
+                let unit = f64::from(rounded.next_up()) - f64::from(rounded);
+                let error = (f64::from(exp(x)) - exact).abs() / unit;
+                if error > worst {
+                    (worst, at) = (error, x);
+                }
+            }
+        }
+        assert!(worst < 1.0, "{worst} units at {at}");
+    }
+
     /// Bits that every host must give: a change of them changes what models say.
     #[test]
     fn exp_has_the_same_bits_everywhere() {

@@ -4,10 +4,10 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use hk_core::{Activation, StorageType, dot};
+use hk_core::vector::Weighted;
+use hk_core::{Activation, StorageType};
 
 use super::cache::{Cache, PAGE};
-use super::exp::exp;
 use super::linear::Kernels;
 use super::memory;
 use super::threads::{for_each, pieces};
@@ -16,8 +16,6 @@ use crate::hyperparameters::Hyperparameters;
 
 /// Tokens of a prompt that look back together.
 const TOKENS: usize = 16;
-/// Numbers of a head that are summed at once.
-const LANES: usize = 16;
 
 /// Queries that one thread answers: some heads of some tokens.
 struct Block<'a> {
@@ -145,78 +143,27 @@ fn look_back(
             }
         }
     }
-    let mut sums = memory::with_room(queries.len())?;
+    let mut totals = memory::with_room(queries.len())?;
     for (weights, (_, seen)) in weights.chunks_exact_mut(stride).zip(queries) {
-        sums.push(exponentials(&mut weights[..*seen]));
+        totals.push(kernels.backend.exponentials(&mut weights[..*seen]));
     }
-    outs.iter_mut().for_each(|out| out.fill(0.0));
+    let mut sums = memory::with_room(queries.len())?;
+    for out in outs.iter_mut() {
+        out.fill(0.0);
+        sums.push(Weighted { weights: &[], sums: out });
+    }
     let mut decoded: Vec<f32> = memory::zeros(PAGE * head_len)?;
     for (page, values) in (0..seen).step_by(PAGE).zip(cache.values(kv_head)) {
         let decoded = &mut decoded[..(seen - page).min(PAGE) * head_len];
         kernels.backend.dequantize(StorageType::F16, values, decoded).map_err(failed)?;
         let weights = weights.chunks_exact(stride).zip(queries);
-        for ((weights, (_, seen)), out) in weights.zip(outs.iter_mut()) {
-            if let Some(weights) = weights[..*seen].get(page..) {
-                add_values(weights, decoded, out);
-            }
+        for (sum, (weights, (_, seen))) in sums.iter_mut().zip(weights) {
+            sum.weights = &weights[page.min(*seen)..(page + PAGE).min(*seen)];
         }
+        kernels.backend.add_weighted(decoded, head_len, &mut sums);
     }
-    for (out, sum) in outs.iter_mut().zip(sums) {
-        out.iter_mut().for_each(|number| *number /= sum);
+    for (out, total) in outs.iter_mut().zip(totals) {
+        out.iter_mut().for_each(|number| *number /= total);
     }
     Ok(())
-}
-
-/// Replaces scores by `e^(score - largest)` and gives the sum of these, in 16 lanes by
-/// position.
-fn exponentials(scores: &mut [f32]) -> f32 {
-    let largest = largest(scores);
-    let mut lanes = [0.0; LANES];
-    let (chunks, rest) = scores.as_chunks_mut::<LANES>();
-    for chunk in chunks {
-        for (score, lane) in chunk.iter_mut().zip(&mut lanes) {
-            *score = exp(*score - largest);
-            *lane += *score;
-        }
-    }
-    for (score, lane) in rest.iter_mut().zip(&mut lanes) {
-        *score = exp(*score - largest);
-        *lane += *score;
-    }
-    dot::fold16(lanes)
-}
-
-/// The largest score; NaN is never the largest.
-fn largest(scores: &[f32]) -> f32 {
-    let (chunks, rest) = scores.as_chunks::<LANES>();
-    let mut lanes = [f32::NEG_INFINITY; LANES];
-    for chunk in chunks {
-        for (lane, &score) in lanes.iter_mut().zip(chunk) {
-            *lane = if score > *lane { score } else { *lane };
-        }
-    }
-    lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a })
-}
-
-/// Adds weighted rows of values to `out`, position by position.
-fn add_values(weights: &[f32], values: &[f32], out: &mut [f32]) {
-    let head_len = out.len();
-    let (chunks, rest) = out.as_chunks_mut::<LANES>();
-    let done = chunks.len() * LANES;
-    for (i, out) in chunks.iter_mut().enumerate() {
-        let mut sums = *out;
-        for (weight, values) in weights.iter().zip(values.chunks_exact(head_len)) {
-            if let Some(values) = values[i * LANES..].first_chunk::<LANES>() {
-                for (sum, value) in sums.iter_mut().zip(values) {
-                    *sum += weight * value;
-                }
-            }
-        }
-        *out = sums;
-    }
-    for (weight, values) in weights.iter().zip(values.chunks_exact(head_len)) {
-        for (out, value) in rest.iter_mut().zip(&values[done..]) {
-            *out += weight * value;
-        }
-    }
 }

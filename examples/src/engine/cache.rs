@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use half::f16;
+use hk_core::Backend;
 
 use super::memory;
 use crate::error::Result;
@@ -50,24 +50,20 @@ impl Cache {
         self.keys.iter().chain(&self.values).map(Vec::len).sum()
     }
 
-    /// Keeps the key of all heads at `position`, which there is room for.
-    pub(super) fn set_key(&mut self, position: usize, key: &[f32]) {
-        Self::set(&mut self.keys, self.head_len, position, key);
-    }
-
-    /// Keeps the value of all heads at `position`, which there is room for.
-    pub(super) fn set_value(&mut self, position: usize, value: &[f32]) {
-        Self::set(&mut self.values, self.head_len, position, value);
-    }
-
-    fn set(pages: &mut [Vec<u8>], head_len: usize, position: usize, numbers: &[f32]) {
-        let Some(page) = pages.get_mut(position / PAGE) else { return };
-        let heads = page.chunks_exact_mut(PAGE * head_len * F16);
-        for (page, numbers) in heads.zip(numbers.chunks_exact(head_len)) {
-            let at = position % PAGE * head_len * F16;
-            let (out, _) = page[at..].as_chunks_mut::<F16>();
-            for (out, &number) in out.iter_mut().zip(numbers) {
-                *out = f16::from_f32(number).to_le_bytes();
+    /// Keeps the key and the value of all heads at `position`, which there is room for.
+    pub(super) fn set(
+        &mut self,
+        backend: &dyn Backend,
+        position: usize,
+        key: &[f32],
+        value: &[f32],
+    ) {
+        for (pages, numbers) in [(&mut self.keys, key), (&mut self.values, value)] {
+            let Some(page) = pages.get_mut(position / PAGE) else { return };
+            let heads = page.chunks_exact_mut(PAGE * self.head_len * F16);
+            for (page, numbers) in heads.zip(numbers.chunks_exact(self.head_len)) {
+                let at = position % PAGE * self.head_len * F16;
+                backend.to_f16(numbers, page[at..].as_chunks_mut::<F16>().0);
             }
         }
     }

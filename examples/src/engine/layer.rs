@@ -2,11 +2,10 @@
 
 use alloc::vec::Vec;
 
-use hk_core::{Backend, dot};
+use hk_core::Backend;
 
 use super::attention;
 use super::cache::Cache;
-use super::exp::silu;
 use super::linear::{Kernels, Linear, Scratch};
 use super::memory;
 use super::read;
@@ -71,13 +70,13 @@ struct Extra {
 }
 
 impl Extra {
-    fn apply(&self, heads: &mut [f32], numbers: &Hyperparameters) {
+    fn apply(&self, backend: &dyn Backend, heads: &mut [f32], numbers: &Hyperparameters) {
         if let Some(bias) = &self.bias {
             add(heads, bias);
         }
         if let Some(weights) = &self.norm {
             for head in heads.chunks_exact_mut(numbers.head_len) {
-                let scale = rms_scale(head, numbers.epsilon);
+                let scale = rms_scale(backend, head, numbers.epsilon);
                 for (number, weight) in head.iter_mut().zip(weights) {
                     *number = weight * (*number * scale);
                 }
@@ -98,8 +97,8 @@ pub(super) struct Buffers {
     /// Answers in the order in which they are found.
     answers: Vec<f32>,
     attended: Vec<f32>,
-    /// Keys or values of one token.
-    kept: Vec<f32>,
+    keys: Vec<f32>,
+    values: Vec<f32>,
     hidden: Vec<f32>,
     /// Cosine and sine for each pair of a head.
     pub(super) rotations: Vec<[f32; 2]>,
@@ -126,12 +125,13 @@ impl Buffers {
             (&mut self.queries, queries),
             (&mut self.answers, queries),
             (&mut self.attended, queries),
+            (&mut self.keys, kept),
+            (&mut self.values, kept),
             (&mut self.hidden, feed_forward),
         ];
         for (buffer, len) in per_token {
             memory::resize(buffer, len.saturating_mul(tokens))?;
         }
-        memory::resize(&mut self.kept, kept)?;
         memory::resize(&mut self.rotations, pairs * tokens)
     }
 }
@@ -172,12 +172,8 @@ impl Stage<'_, '_> {
         let tokens = self.tokens();
         let Buffers { products, hidden, .. } = &mut *self.buffers;
         let (gate, up) = products.split_at_mut(feed_forward * tokens);
-        for (gate, up) in gate.iter_mut().zip(up) {
-            *gate = silu(*gate) * *up;
-        }
-        for (token, hidden) in hidden.chunks_exact_mut(feed_forward).enumerate() {
-            take_column(gate, tokens, token, hidden);
-        }
+        self.kernels.backend.swiglu(gate, up);
+        transpose(gate, tokens, hidden, |to, from| *to = from);
         let products = &mut products[..width * tokens];
         let scratch = &mut *self.scratch;
         self.kernels.multiply(&[&layer.ffn_down], hidden, feed_forward, scratch, products)?;
@@ -193,7 +189,7 @@ impl Stage<'_, '_> {
         let width = self.numbers.width;
         let Buffers { x, normed, .. } = &mut *self.buffers;
         for (x, normed) in x.chunks_exact(width).zip(normed.chunks_exact_mut(width)) {
-            norm(x, weights, self.numbers.epsilon, normed);
+            norm(self.kernels.backend, x, weights, self.numbers.epsilon, normed);
         }
     }
 
@@ -208,54 +204,51 @@ impl Stage<'_, '_> {
     /// Takes queries, keys and values out of the products: queries to their rows, keys and
     /// values to the cache.
     fn spread(&mut self, layer: &Layer<'_>, cache: &mut Cache) {
-        let (numbers, tokens) = (self.numbers, self.tokens());
-        let Buffers { products, queries, kept, rotations, .. } = &mut *self.buffers;
+        let (numbers, tokens, backend) = (self.numbers, self.tokens(), self.kernels.backend);
+        let Buffers { products, queries, keys, values, rotations, .. } = &mut *self.buffers;
         let (q, rest) = products.split_at(layer.q.rows() * tokens);
         let (k, v) = rest.split_at(layer.k.rows() * tokens);
+        for (from, to) in [(q, &mut *queries), (k, &mut *keys), (v, &mut *values)] {
+            transpose(from, tokens, to, |to, from| *to = from);
+        }
         let pairs = self.rope.pairs();
-        for (token, queries) in queries.chunks_exact_mut(layer.q.rows()).enumerate() {
+        let queries = queries.chunks_exact_mut(layer.q.rows());
+        let keys = keys.chunks_exact_mut(layer.k.rows());
+        let values = values.chunks_exact_mut(layer.v.rows());
+        for (token, ((query, key), value)) in queries.zip(keys).zip(values).enumerate() {
             let rotation = &rotations[token * pairs..][..pairs];
-            let rotate = |heads: &mut [f32]| {
+            for (heads, extra) in [(query, &layer.q_extra), (&mut *key, &layer.k_extra)] {
+                extra.apply(backend, heads, numbers);
                 for head in heads.chunks_exact_mut(numbers.head_len) {
                     self.rope.rotate(head, rotation);
                 }
-            };
-            take_column(q, tokens, token, queries);
-            layer.q_extra.apply(queries, numbers);
-            rotate(queries);
-            take_column(k, tokens, token, kept);
-            layer.k_extra.apply(kept, numbers);
-            rotate(kept);
-            cache.set_key(self.start + token, kept);
-            take_column(v, tokens, token, kept);
-            layer.v_extra.apply(kept, numbers);
-            cache.set_value(self.start + token, kept);
+            }
+            layer.v_extra.apply(backend, value, numbers);
+            cache.set(backend, self.start + token, key, value);
         }
     }
 
     /// Adds the products to the tokens' states.
     fn accumulate(&mut self) {
-        let (width, tokens) = (self.numbers.width, self.tokens());
+        let tokens = self.tokens();
         let Buffers { x, products, .. } = &mut *self.buffers;
-        for (token, x) in x.chunks_exact_mut(width).enumerate() {
-            let products = products.chunks_exact(tokens);
-            for (x, products) in x.iter_mut().zip(products) {
-                *x += products[token];
-            }
-        }
+        transpose(products, tokens, x, |to, from| *to += from);
     }
 }
 
 /// RMS norm: `out = x / sqrt(mean(x^2) + epsilon) * weights`.
-pub(super) fn norm(x: &[f32], weights: &[f32], epsilon: f32, out: &mut [f32]) {
-    let scale = rms_scale(x, epsilon);
-    for ((out, x), weight) in out.iter_mut().zip(x).zip(weights) {
-        *out = weight * (x * scale);
-    }
+pub(super) fn norm(
+    backend: &dyn Backend,
+    x: &[f32],
+    weights: &[f32],
+    epsilon: f32,
+    out: &mut [f32],
+) {
+    backend.scale(x, rms_scale(backend, x, epsilon), weights, out);
 }
 
-fn rms_scale(x: &[f32], epsilon: f32) -> f32 {
-    let mean = dot::dot_f32(x, x) / x.len() as f32;
+fn rms_scale(backend: &dyn Backend, x: &[f32], epsilon: f32) -> f32 {
+    let mean = backend.dot_f32(x, x) / x.len() as f32;
     1.0 / libm::sqrtf(mean + epsilon)
 }
 
@@ -265,9 +258,46 @@ fn add(to: &mut [f32], from: &[f32]) {
     }
 }
 
-/// Column `column` of rows of `columns` numbers.
-fn take_column(rows: &[f32], columns: usize, column: usize, out: &mut [f32]) {
-    for (out, row) in out.iter_mut().zip(rows.chunks_exact(columns)) {
-        *out = row[column];
+/// Rows and columns that are transposed together, so that both sides stay in the first
+/// cache.
+const TILE: usize = 16;
+
+/// Gives `put` each number of `from`, rows of `columns`, together with its place in `to`,
+/// whose rows are the columns of `from`. What `from` has more than `to` is left alone.
+fn transpose(from: &[f32], columns: usize, to: &mut [f32], put: impl Fn(&mut f32, f32)) {
+    if columns == 1 {
+        to.iter_mut().zip(from).for_each(|(to, from)| put(to, *from));
+        return;
+    }
+    let (from, rows) = (&from[..to.len()], to.len() / columns);
+    for first_column in (0..columns).step_by(TILE) {
+        let strip = &mut to[first_column * rows..];
+        let width = TILE.min(columns - first_column);
+        for (tile, first_row) in from.chunks(columns * TILE).zip((0..rows).step_by(TILE)) {
+            let height = tile.len() / columns;
+            for (column, to) in strip.chunks_exact_mut(rows).take(width).enumerate() {
+                let to = &mut to[first_row..][..height];
+                for (to, row) in to.iter_mut().zip(tile.chunks_exact(columns)) {
+                    put(to, row[first_column + column]);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transposed_tile_by_tile() {
+        for (rows, columns) in [(1, 1), (7, 1), (1, 9), (16, 16), (33, 18), (40, 65)] {
+            let from: Vec<f32> = (0..rows * columns).map(|i| i as f32).collect();
+            let mut to = alloc::vec![0.5; from.len()];
+            transpose(&from, columns, &mut to, |to, from| *to += from);
+            for (i, number) in to.iter().enumerate() {
+                assert_eq!(*number, 0.5 + from[i % rows * columns + i / rows]);
+            }
+        }
     }
 }

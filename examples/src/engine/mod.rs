@@ -11,7 +11,6 @@
 
 mod attention;
 mod cache;
-mod exp;
 mod layer;
 mod linear;
 mod memory;
@@ -235,7 +234,8 @@ impl<'m> Engine<'m> {
         memory::resize(&mut self.logits, self.output.rows())?;
         let normed = &mut self.buffers.normed;
         memory::resize(normed, width)?;
-        norm(&self.last, &self.output_norm, epsilon, normed);
+        let backend = self.kernels.backend;
+        norm(backend, &self.last, &self.output_norm, epsilon, normed);
         let (scratch, logits) = (&mut self.scratch, &mut self.logits);
         self.kernels.multiply(&[&self.output], normed, width, scratch, logits)?;
         Ok(&self.logits)
