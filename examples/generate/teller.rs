@@ -291,11 +291,17 @@ pub fn tokens(count: usize) -> String {
     format!("{count} token{ending}")
 }
 
-/// "12 tokens in 0.34 s (35.3 a second)"
+/// "12 tokens in 34 ms (353 a second)", "5 tokens in 1.20 s (4.2 a second)"
 fn rate(count: usize, time: Duration) -> String {
     let seconds = time.as_secs_f64();
     if count == 0 || seconds <= 0.0 {
         return tokens(count);
     }
-    format!("{} in {seconds:.2} s ({:.1} a second)", tokens(count), count as f64 / seconds)
+    let time = match seconds < 1.0 {
+        true => format!("{:.0} ms", seconds * 1e3),
+        false => format!("{seconds:.2} s"),
+    };
+    let speed = count as f64 / seconds;
+    let digits = if speed < 100.0 { 1 } else { 0 };
+    format!("{} in {time} ({speed:.digits$} a second)", tokens(count))
 }
