@@ -1,131 +1,135 @@
-//! Blocks of 32 weights: four rows by four blocks a step.
-//!
-//! A vector holds the codes of four blocks of a row, a block in each quarter, and is
-//! multiplied with the activation's codes of the same blocks. Sixteen exact sums of four rows
-//! stand in one vector then, and the f32 steps of dot-products.md are done for all at once:
-//! lane `4l + r` is lane `l` of row `r`.
+//! Blocks of 32 weights with f16 scales: q4_0, q4_1, q5_0, q5_1 and q8_0.
 
 use core::arch::x86_64::*;
 
 use hk_core::StorageType;
 use hk_core::dot::RowQ32;
 
-use super::super::vector::{fold_rows, load, load_codes, sum_quarters};
-use crate::arch::call::{DotRows, Four32, Rows, steps_of_32};
+use super::step::{
+    Activation, Codes, Ends, Words, four, products, scaled, sums, unsigned_sums, words_of_rows,
+};
+use crate::arch::call::{DotRows, Rows};
 
 pub(super) fn rows(storage: StorageType) -> Option<DotRows> {
     Some(match storage {
         StorageType::Q4_0 => DotRows::Q32(q4_0),
+        StorageType::Q4_1 => DotRows::Q32(q4_1),
+        StorageType::Q5_0 => DotRows::Q32(q5_0),
+        StorageType::Q5_1 => DotRows::Q32(q5_1),
+        StorageType::Q8_0 => DotRows::Q32(q8_0),
         _ => return None,
     })
 }
 
-/// Four activation blocks.
-struct Activation {
-    /// The first 16 codes of each block.
-    low: __m512i,
-    /// The last 16 codes of each block.
-    high: __m512i,
-    /// Four times the scale of each.
-    d: __m512,
-    /// Four times the sum of the codes of each.
-    sums: __m512i,
-}
-
-impl Activation {
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    fn load(blocks: &Four32<'_>) -> Self {
-        let (halves, _) = blocks.q.as_flattened().as_chunks::<64>();
-        let (a, b) = (load_codes(&halves[0]), load_codes(&halves[1]));
-        let lane_of = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
-        // SAFETY: the array has the size of the vector.
-        let d = unsafe { _mm_loadu_ps(blocks.d.as_ptr()) };
-        // SAFETY: the array has the size of the vector.
-        let sums = unsafe { _mm_loadu_si128(blocks.sums.as_ptr().cast()) };
-        Activation {
-            low: _mm512_shuffle_i64x2::<0b10_00_10_00>(a, b),
-            high: _mm512_shuffle_i64x2::<0b11_01_11_01>(a, b),
-            d: _mm512_permutexvar_ps(lane_of, _mm512_castps128_ps512(d)),
-            sums: _mm512_permutexvar_epi32(lane_of, _mm512_castsi128_si512(sums)),
-        }
-    }
-}
-
-/// Four blocks of a row apart: the bytes of codes, a block in each quarter, and the scales,
-/// that of block `b` in word `4b + ROW`.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn split_q4_0<const ROW: usize>(blocks: &[u8; 72]) -> (__m512i, __m512i) {
-    let first = load(blocks.first_chunk().unwrap_or(&[0; 64]));
-    let last = load(blocks.last_chunk().unwrap_or(&[0; 64]));
-    // 16-bit words: those of the first 64 bytes are 0 to 31; those of the last, which begin
-    // 4 words later, 32 to 63.
-    static CODES: [u16; 32] = {
-        let mut words = [0; 32];
-        let mut i = 0;
-        while i < 32 {
-            let word = i / 8 * 9 + 1 + i % 8;
-            words[i] = if word < 32 { word } else { word - 4 + 32 } as u16;
-            i += 1;
-        }
-        words
-    };
-    static SCALES: [u16; 32] = {
-        let mut words = [0; 32];
-        let mut i = 0;
-        while i < 16 {
-            words[i] = (i / 4 * 9) as u16;
-            i += 1;
-        }
-        words
-    };
-    // SAFETY: arrays of 64 bytes.
-    let codes = unsafe { _mm512_loadu_si512((&raw const CODES).cast()) };
-    // SAFETY: as above.
-    let scales = unsafe { _mm512_loadu_si512((&raw const SCALES).cast()) };
-    (
-        _mm512_permutex2var_epi16(first, codes, last),
-        _mm512_maskz_permutexvar_epi16(0x1111 << ROW, scales, first),
-    )
-}
-
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn q4_0(rows: Rows<'_>, activation: RowQ32<'_>) {
-    rows.by(|rows: [&[u8]; 4]| {
-        let mut lanes = _mm512_setzero_ps();
-        steps_of_32(rows, &activation, |blocks, activation| {
-            lanes = step_q4_0(lanes, blocks, &Activation::load(&activation));
-        });
-        fold_rows(lanes)
+    static D: Words<72> = Words::for_rows(9, 0, 0);
+    static CODES: Words<72> = Words::of_blocks(9, 1, 8);
+    products(rows, activation, |blocks, activation| {
+        let blocks = four(blocks, |blocks| Ends::load(blocks));
+        let codes = four(blocks, |blocks| Codes::nibbles(blocks.words(&CODES)));
+        let (d, _) = floats(four(blocks, |blocks| blocks.words(&D)));
+        scaled(d, &activation, sums::<3>(codes, &activation))
     });
 }
 
-#[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn products_q4_0<const ROW: usize>(
-    blocks: &[u8; 72],
-    activation: &Activation,
-) -> (__m512i, __m512i) {
-    let nibble = _mm512_set1_epi8(15);
-    let (codes, d) = split_q4_0::<ROW>(blocks);
-    let low = _mm512_and_si512(codes, nibble);
-    let high = _mm512_and_si512(_mm512_srli_epi16::<4>(codes), nibble);
-    let sum = _mm512_dpbusd_epi32(_mm512_setzero_si512(), low, activation.low);
-    (_mm512_dpbusd_epi32(sum, high, activation.high), d)
+fn q4_1(rows: Rows<'_>, activation: RowQ32<'_>) {
+    static D_AND_M: Words<80> = Words::for_rows(10, 0, 1);
+    static CODES: Words<80> = Words::of_blocks(10, 2, 8);
+    products(rows, activation, |blocks, activation| {
+        let blocks = four(blocks, |blocks| Ends::load(blocks));
+        let codes = four(blocks, |blocks| Codes::nibbles(blocks.words(&CODES)));
+        let scales = floats(four(blocks, |blocks| blocks.words(&D_AND_M)));
+        with_minimum(scales, &activation, unsigned_sums(codes, &activation))
+    });
 }
 
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn q5_0(rows: Rows<'_>, activation: RowQ32<'_>) {
+    static D: Words<88> = Words::for_rows(11, 0, 0);
+    static BITS: Words<88> = Words::of_blocks(11, 1, 2);
+    static CODES: Words<88> = Words::of_blocks(11, 3, 8);
+    products(rows, activation, |blocks, activation| {
+        let blocks = four(blocks, |blocks| Ends::load(blocks));
+        let codes = four(blocks, |blocks| {
+            fifth_bits(Codes::nibbles(blocks.words(&CODES)), blocks.words(&BITS))
+        });
+        let (d, _) = floats(four(blocks, |blocks| blocks.words(&D)));
+        scaled(d, &activation, sums::<4>(codes, &activation))
+    });
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn q5_1(rows: Rows<'_>, activation: RowQ32<'_>) {
+    static D_AND_M: Words<96> = Words::for_rows(12, 0, 1);
+    static BITS: Words<96> = Words::of_blocks(12, 2, 2);
+    static CODES: Words<96> = Words::of_blocks(12, 4, 8);
+    products(rows, activation, |blocks, activation| {
+        let blocks = four(blocks, |blocks| Ends::load(blocks));
+        let codes = four(blocks, |blocks| {
+            fifth_bits(Codes::nibbles(blocks.words(&CODES)), blocks.words(&BITS))
+        });
+        let scales = floats(four(blocks, |blocks| blocks.words(&D_AND_M)));
+        with_minimum(scales, &activation, unsigned_sums(codes, &activation))
+    });
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn q8_0(rows: Rows<'_>, activation: RowQ32<'_>) {
+    // Four blocks are 136 bytes. All that is needed but the last codes is in the first 128
+    // of them; the last halves of all blocks are in the last 128, which begin 4 words later.
+    static D: Words<128> = Words::for_rows(17, 0, 0);
+    static LOW: Words<128> = Words::of_blocks(17, 1, 8);
+    static HIGH: Words<128> = Words::of_blocks(17, 9 - 4, 8);
+    products(rows, activation, |blocks: [&[u8; 136]; 4], activation| {
+        let first = four(blocks, |blocks| Ends::load(blocks.first_chunk().unwrap_or(&[0; 128])));
+        let last = four(blocks, |blocks| Ends::load(blocks.last_chunk().unwrap_or(&[0; 128])));
+        let codes = four([0, 1, 2, 3], |r| signed(first[r].words(&LOW), last[r].words(&HIGH)));
+        let (d, _) = floats(four(first, |blocks| blocks.words(&D)));
+        scaled(d, &activation, sums::<7>(codes, &activation))
+    });
+}
+
+/// Signed codes, 128 more.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn step_q4_0(lanes: __m512, blocks: [&[u8; 72]; 4], activation: &Activation) -> __m512 {
-    let (products0, d0) = products_q4_0::<0>(blocks[0], activation);
-    let (products1, d1) = products_q4_0::<1>(blocks[1], activation);
-    let (products2, d2) = products_q4_0::<2>(blocks[2], activation);
-    let (products3, d3) = products_q4_0::<3>(blocks[3], activation);
-    let sums = sum_quarters([products0, products1, products2, products3]);
-    let sums = _mm512_sub_epi32(sums, _mm512_slli_epi32::<3>(activation.sums));
-    let d = _mm512_or_si512(_mm512_or_si512(d0, d1), _mm512_or_si512(d2, d3));
-    let d = _mm512_cvtph_ps(_mm512_castsi512_si256(d));
-    let d = _mm512_mul_ps(d, activation.d);
-    _mm512_add_ps(lanes, _mm512_mul_ps(d, _mm512_cvtepi32_ps(sums)))
+fn signed(low: __m512i, high: __m512i) -> Codes {
+    let sign = _mm512_set1_epi8(i8::MIN);
+    Codes { low: _mm512_xor_si512(low, sign), high: _mm512_xor_si512(high, sign) }
+}
+
+/// `codes` with their bits of value 16: those of the 32 codes of a block are in the first 4
+/// bytes of the block's quarter of `bits`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn fifth_bits(codes: Codes, bits: __m512i) -> Codes {
+    let bit = _mm512_set1_epi64(0x8040_2010_0804_0201_u64 as i64);
+    let sixteen = _mm512_set1_epi8(16);
+    let low = _mm512_set4_epi32(0x0101_0101, 0x0101_0101, 0, 0);
+    let high = _mm512_set4_epi32(0x0303_0303, 0x0303_0303, 0x0202_0202, 0x0202_0202);
+    let low = _mm512_test_epi8_mask(_mm512_shuffle_epi8(bits, low), bit);
+    let high = _mm512_test_epi8_mask(_mm512_shuffle_epi8(bits, high), bit);
+    Codes {
+        low: _mm512_mask_add_epi8(codes.low, low, codes.low, sixteen),
+        high: _mm512_mask_add_epi8(codes.high, high, codes.high, sixteen),
+    }
+}
+
+/// The f16 in the lower half and in the upper half of four rows' words, each row's own.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn floats(rows: [__m512i; 4]) -> (__m512, __m512) {
+    let words = words_of_rows(rows);
+    (
+        _mm512_cvtph_ps(_mm512_castsi512_si256(words)),
+        _mm512_cvtph_ps(_mm512_extracti64x4_epi64::<1>(words)),
+    )
+}
+
+/// The terms of blocks with a minimum: `(d * da) * f32(S) + m * s`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn with_minimum((d, m): (__m512, __m512), activation: &Activation, sums: __m512i) -> __m512 {
+    _mm512_add_ps(scaled(d, activation, sums), _mm512_mul_ps(m, activation.s))
 }

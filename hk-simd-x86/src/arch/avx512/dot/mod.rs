@@ -5,6 +5,7 @@ mod dense;
 mod iq23;
 mod k;
 mod legacy;
+mod step;
 
 use hk_core::StorageType;
 

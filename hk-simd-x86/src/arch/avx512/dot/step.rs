@@ -1,0 +1,191 @@
+//! What kernels of blocks of 32 weights share: four rows by four blocks a step.
+//!
+//! A vector holds the codes of four blocks of a row, a block in each quarter, and is
+//! multiplied with the activation's codes of the same blocks. Sixteen exact sums of four rows
+//! stand in one vector then, and the f32 steps of dot-products.md are done for all at once:
+//! lane `4l + r` is lane `l` of row `r`.
+
+use core::arch::x86_64::*;
+
+use hk_core::dot::RowQ32;
+
+use super::super::vector::{fold_rows, load, load_codes, sum_quarters};
+use crate::arch::call::{Four32, Rows, steps_of_32};
+
+/// Four activation blocks.
+pub(super) struct Activation {
+    /// The first 16 codes of each block.
+    pub(super) low: __m512i,
+    /// The last 16 codes of each block.
+    pub(super) high: __m512i,
+    /// Four times the scale of each.
+    pub(super) d: __m512,
+    /// Four times scale times sum of each.
+    pub(super) s: __m512,
+    /// Four times the sum of the codes of each.
+    pub(super) sums: __m512i,
+}
+
+impl Activation {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    fn load(blocks: &Four32<'_>) -> Self {
+        let (halves, _) = blocks.q.as_flattened().as_chunks::<64>();
+        let (a, b) = (load_codes(&halves[0]), load_codes(&halves[1]));
+        let lane_of = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
+        // SAFETY: the array has the size of the vector.
+        let d = unsafe { _mm_loadu_ps(blocks.d.as_ptr()) };
+        // SAFETY: the array has the size of the vector.
+        let s = unsafe { _mm_loadu_ps(blocks.s.as_ptr()) };
+        // SAFETY: the array has the size of the vector.
+        let sums = unsafe { _mm_loadu_si128(blocks.sums.as_ptr().cast()) };
+        Activation {
+            low: _mm512_shuffle_i64x2::<0b10_00_10_00>(a, b),
+            high: _mm512_shuffle_i64x2::<0b11_01_11_01>(a, b),
+            d: _mm512_permutexvar_ps(lane_of, _mm512_castps128_ps512(d)),
+            s: _mm512_permutexvar_ps(lane_of, _mm512_castps128_ps512(s)),
+            sums: _mm512_permutexvar_epi32(lane_of, _mm512_castsi128_si512(sums)),
+        }
+    }
+}
+
+/// The products of all rows, from the `terms` of a step.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn products<const BYTES: usize>(
+    rows: Rows<'_>,
+    activation: RowQ32<'_>,
+    terms: impl Fn([&[u8; BYTES]; 4], Activation) -> __m512,
+) {
+    rows.by(|rows: [&[u8]; 4]| {
+        let mut lanes = _mm512_setzero_ps();
+        steps_of_32(rows, &activation, |blocks, activation| {
+            lanes = _mm512_add_ps(lanes, terms(blocks, Activation::load(&activation)));
+        });
+        fold_rows(lanes)
+    });
+}
+
+/// `of` each of four rows, written out: the compiler leaves loops over rows as they are,
+/// arrays in memory and all.
+#[inline(always)]
+pub(super) fn four<A: Copy, B>(rows: [A; 4], of: impl Fn(A) -> B) -> [B; 4] {
+    [of(rows[0]), of(rows[1]), of(rows[2]), of(rows[3])]
+}
+
+/// Some of the 16-bit words of `BYTES` bytes, at most 128.
+pub(super) struct Words<const BYTES: usize>([u16; 32]);
+
+impl<const BYTES: usize> Words<BYTES> {
+    /// In quarter `b`, the `count` words from `at` on of block `b`, time and again. A block
+    /// has `block` words.
+    pub(super) const fn of_blocks(block: usize, at: usize, count: usize) -> Self {
+        let mut words = [0; 32];
+        let mut i = 0;
+        while i < 32 {
+            words[i] = Self::index(i / 8 * block + at + i % count);
+            i += 1;
+        }
+        Words(words)
+    }
+
+    /// In the lower half, the word at `first` of four blocks, each four times, for
+    /// [`words_of_rows`]; in the upper half, those at `second`.
+    pub(super) const fn for_rows(block: usize, first: usize, second: usize) -> Self {
+        let mut words = [0; 32];
+        let mut i = 0;
+        while i < 32 {
+            words[i] = Self::index(i / 4 % 4 * block + if i < 16 { first } else { second });
+            i += 1;
+        }
+        Words(words)
+    }
+
+    /// Where word `word` is in the first 64 bytes (0 to 31) and the last (32 to 63).
+    const fn index(word: usize) -> u16 {
+        (if word < 32 { word } else { word + 64 - BYTES / 2 }) as u16
+    }
+}
+
+/// The first and the last 64 bytes of four blocks of a row.
+#[derive(Clone, Copy)]
+pub(super) struct Ends<const BYTES: usize> {
+    first: __m512i,
+    last: __m512i,
+}
+
+impl<const BYTES: usize> Ends<BYTES> {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    pub(super) fn load(blocks: &[u8; BYTES]) -> Self {
+        Ends {
+            first: load(blocks.first_chunk().unwrap_or(&[0; 64])),
+            last: load(blocks.last_chunk().unwrap_or(&[0; 64])),
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    pub(super) fn words(self, words: &Words<BYTES>) -> __m512i {
+        // SAFETY: the array has the size of the vector.
+        let words = unsafe { _mm512_loadu_si512((&raw const words.0).cast()) };
+        _mm512_permutex2var_epi16(self.first, words, self.last)
+    }
+}
+
+/// From four vectors the words that belong to their row: word `4i + r` from vector `r`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn words_of_rows([row0, row1, row2, row3]: [__m512i; 4]) -> __m512i {
+    let rows = _mm512_mask_blend_epi16(0x2222_2222, row0, row1);
+    let rows = _mm512_mask_blend_epi16(0x4444_4444, rows, row2);
+    _mm512_mask_blend_epi16(0x8888_8888, rows, row3)
+}
+
+/// The codes of four blocks of a row, unsigned.
+#[derive(Clone, Copy)]
+pub(super) struct Codes {
+    /// The first 16 of each block.
+    pub(super) low: __m512i,
+    /// The last 16 of each block.
+    pub(super) high: __m512i,
+}
+
+impl Codes {
+    /// The two codes of each byte.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    pub(super) fn nibbles(bytes: __m512i) -> Self {
+        let nibble = _mm512_set1_epi8(15);
+        Codes {
+            low: _mm512_and_si512(bytes, nibble),
+            high: _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), nibble),
+        }
+    }
+}
+
+/// The exact sum of codes times activation of each block, where weights are `2^OFFSET` less
+/// than their codes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn sums<const OFFSET: u32>(rows: [Codes; 4], activation: &Activation) -> __m512i {
+    let sums = unsigned_sums(rows, activation);
+    _mm512_sub_epi32(sums, _mm512_slli_epi32::<OFFSET>(activation.sums))
+}
+
+/// The exact sum of codes times activation of each block.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn unsigned_sums(rows: [Codes; 4], activation: &Activation) -> __m512i {
+    sum_quarters(four(rows, |codes| {
+        let sum = _mm512_dpbusd_epi32(_mm512_setzero_si512(), codes.low, activation.low);
+        _mm512_dpbusd_epi32(sum, codes.high, activation.high)
+    }))
+}
+
+/// The terms of blocks without a minimum: `(d * da) * f32(S)`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn scaled(d: __m512, activation: &Activation, sums: __m512i) -> __m512 {
+    _mm512_mul_ps(_mm512_mul_ps(d, activation.d), _mm512_cvtepi32_ps(sums))
+}
