@@ -28,7 +28,7 @@ fn q4_0(rows: Rows<'_>, activation: RowQ32<'_>) {
     products(rows, activation, |blocks, activation| {
         let blocks = four(blocks, |blocks| Ends::load(blocks));
         let codes = four(blocks, |blocks| Codes::nibbles(blocks.words(&CODES)));
-        let (d, _) = floats(four(blocks, |blocks| blocks.words(&D)));
+        let (d, _) = floats(four(blocks, |blocks| blocks.first_words(&D)));
         scaled(d, &activation, sums::<3>(codes, &activation))
     });
 }
@@ -40,7 +40,7 @@ fn q4_1(rows: Rows<'_>, activation: RowQ32<'_>) {
     products(rows, activation, |blocks, activation| {
         let blocks = four(blocks, |blocks| Ends::load(blocks));
         let codes = four(blocks, |blocks| Codes::nibbles(blocks.words(&CODES)));
-        let scales = floats(four(blocks, |blocks| blocks.words(&D_AND_M)));
+        let scales = floats(four(blocks, |blocks| blocks.first_words(&D_AND_M)));
         with_minimum(scales, &activation, unsigned_sums(codes, &activation))
     });
 }
@@ -111,8 +111,8 @@ fn fifth_bits(codes: Codes, bits: __m512i) -> Codes {
     let low = _mm512_test_epi8_mask(_mm512_shuffle_epi8(bits, low), bit);
     let high = _mm512_test_epi8_mask(_mm512_shuffle_epi8(bits, high), bit);
     Codes {
-        low: _mm512_mask_add_epi8(codes.low, low, codes.low, sixteen),
-        high: _mm512_mask_add_epi8(codes.high, high, codes.high, sixteen),
+        low: _mm512_or_si512(codes.low, _mm512_maskz_mov_epi8(low, sixteen)),
+        high: _mm512_or_si512(codes.high, _mm512_maskz_mov_epi8(high, sixteen)),
     }
 }
 

@@ -9,7 +9,7 @@ use core::arch::x86_64::*;
 
 use hk_core::dot::RowQ32;
 
-use super::super::vector::{fold_rows, load, load_codes, sum_quarters};
+use super::super::vector::{fold_rows, load, load_codes, load_half, load_quarter, sum_quarters};
 use crate::arch::call::{Four32, Rows, steps_of_32};
 
 /// Four activation blocks.
@@ -101,13 +101,15 @@ impl<const BYTES: usize> Words<BYTES> {
         Words(words)
     }
 
-    /// Where word `word` is in the first 64 bytes (0 to 31) and the last (32 to 63).
+    /// Where word `word` is in the first 64 bytes (0 to 31) and the last (from 32 on).
     const fn index(word: usize) -> u16 {
-        (if word < 32 { word } else { word + 64 - BYTES / 2 }) as u16
+        let last = (BYTES - Ends::<BYTES>::LAST) / 2;
+        (if word < 32 { word } else { word - last + 32 }) as u16
     }
 }
 
-/// The first and the last 64 bytes of four blocks of a row.
+/// The first 64 bytes and the last of four blocks of a row. Fewer than 64 are loaded of the
+/// last where fewer do, since they cross a cache line more seldom.
 #[derive(Clone, Copy)]
 pub(super) struct Ends<const BYTES: usize> {
     first: __m512i,
@@ -115,12 +117,23 @@ pub(super) struct Ends<const BYTES: usize> {
 }
 
 impl<const BYTES: usize> Ends<BYTES> {
+    /// How many of the last bytes are loaded.
+    const LAST: usize = match BYTES - 64 {
+        ..=16 => 16,
+        17..=32 => 32,
+        _ => 64,
+    };
+
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     pub(super) fn load(blocks: &[u8; BYTES]) -> Self {
         Ends {
             first: load(blocks.first_chunk().unwrap_or(&[0; 64])),
-            last: load(blocks.last_chunk().unwrap_or(&[0; 64])),
+            last: match Self::LAST {
+                16 => _mm512_castsi128_si512(load_quarter(blocks.last_chunk().unwrap_or(&[0; 16]))),
+                32 => _mm512_castsi256_si512(load_half(blocks.last_chunk().unwrap_or(&[0; 32]))),
+                _ => load(blocks.last_chunk().unwrap_or(&[0; 64])),
+            },
         }
     }
 
@@ -130,6 +143,15 @@ impl<const BYTES: usize> Ends<BYTES> {
         // SAFETY: the array has the size of the vector.
         let words = unsafe { _mm512_loadu_si512((&raw const words.0).cast()) };
         _mm512_permutex2var_epi16(self.first, words, self.last)
+    }
+
+    /// As [`words`](Self::words), all of them in the first 64 bytes.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    pub(super) fn first_words(self, words: &Words<BYTES>) -> __m512i {
+        // SAFETY: the array has the size of the vector.
+        let words = unsafe { _mm512_loadu_si512((&raw const words.0).cast()) };
+        _mm512_permutexvar_epi16(words, self.first)
     }
 }
 
