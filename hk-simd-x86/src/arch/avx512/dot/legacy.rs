@@ -6,73 +6,106 @@ use hk_core::StorageType;
 use hk_core::dot::RowQ32;
 
 use super::step::{
-    Activation, Codes, Ends, Words, four, products, scaled, sums, unsigned_sums, words_of_rows,
+    Bytes, Codes, Ends, Words, first_words_of_rows, four, low_floats, nibbles_by_gfni, products,
+    scaled, sums, unsigned_sums, words_of_rows,
 };
 use crate::arch::call::{DotRows, Rows};
 
-pub(super) fn rows(storage: StorageType) -> Option<DotRows> {
-    Some(match storage {
-        StorageType::Q4_0 => DotRows::Q32(q4_0),
-        StorageType::Q4_1 => DotRows::Q32(q4_1),
-        StorageType::Q5_0 => DotRows::Q32(q5_0),
-        StorageType::Q5_1 => DotRows::Q32(q5_1),
-        StorageType::Q8_0 => DotRows::Q32(q8_0),
+pub(super) fn rows(storage: StorageType, extended: bool) -> Option<DotRows> {
+    Some(DotRows::Q32(match (storage, extended) {
+        (StorageType::Q4_0, false) => q4_0,
+        (StorageType::Q4_0, true) => q4_0_extended,
+        (StorageType::Q4_1, false) => q4_1,
+        (StorageType::Q4_1, true) => q4_1_extended,
+        (StorageType::Q5_0, false) => q5_0,
+        (StorageType::Q5_0, true) => q5_0_extended,
+        (StorageType::Q5_1, false) => q5_1,
+        (StorageType::Q5_1, true) => q5_1_extended,
+        (StorageType::Q8_0, _) => q8_0,
         _ => return None,
-    })
+    }))
 }
+
+/// Where four blocks of a type keep what.
+struct Layout<const BYTES: usize> {
+    codes: Words<BYTES>,
+    /// d of each row, and behind it m, where the type has it.
+    scales: Words<BYTES>,
+}
+
+static Q4_0: Layout<72> =
+    Layout { codes: Words::of_blocks(9, 1, 8), scales: Words::for_pairs(9, 0, 0) };
+static Q4_1: Layout<80> =
+    Layout { codes: Words::of_blocks(10, 2, 8), scales: Words::for_pairs(10, 0, 1) };
+static Q5_0: Layout<88> =
+    Layout { codes: Words::of_blocks(11, 3, 8), scales: Words::for_rows(11, 0, 0) };
+static Q5_1: Layout<96> =
+    Layout { codes: Words::of_blocks(12, 4, 8), scales: Words::for_rows(12, 0, 1) };
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn q4_0(rows: Rows<'_>, activation: RowQ32<'_>) {
-    static D: Words<72> = Words::for_rows(9, 0, 0);
-    static CODES: Words<72> = Words::of_blocks(9, 1, 8);
-    products(rows, activation, |blocks, activation| {
-        let blocks = four(blocks, |blocks| Ends::load(blocks));
-        let codes = four(blocks, |blocks| Codes::nibbles(blocks.words(&CODES)));
-        let (d, _) = floats(four(blocks, |blocks| blocks.first_words(&D)));
-        scaled(d, &activation, sums::<3>(codes, &activation))
-    });
+    let scales = |blocks| first_words_of_rows(blocks, &Q4_0.scales);
+    let codes = |blocks: Ends<72>| Codes::nibbles(blocks.words(&Q4_0.codes));
+    with_offset::<72, 3>(rows, activation, scales, codes);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,avx512vbmi,gfni")]
+fn q4_0_extended(rows: Rows<'_>, activation: RowQ32<'_>) {
+    let scales = |blocks| first_words_of_rows(blocks, &Q4_0.scales);
+    let codes = |blocks: Ends<72>| nibbles_by_gfni(blocks.words(&Q4_0.codes));
+    with_offset::<72, 3>(rows, activation, scales, codes);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn q4_1(rows: Rows<'_>, activation: RowQ32<'_>) {
-    static D_AND_M: Words<80> = Words::for_rows(10, 0, 1);
-    static CODES: Words<80> = Words::of_blocks(10, 2, 8);
-    products(rows, activation, |blocks, activation| {
-        let blocks = four(blocks, |blocks| Ends::load(blocks));
-        let codes = four(blocks, |blocks| Codes::nibbles(blocks.words(&CODES)));
-        let scales = floats(four(blocks, |blocks| blocks.first_words(&D_AND_M)));
-        with_minimum(scales, &activation, unsigned_sums(codes, &activation))
-    });
+    let scales = |blocks| first_words_of_rows(blocks, &Q4_1.scales);
+    let codes = |blocks: Ends<80>| Codes::nibbles(blocks.words(&Q4_1.codes));
+    with_minimum(rows, activation, scales, codes);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,avx512vbmi,gfni")]
+fn q4_1_extended(rows: Rows<'_>, activation: RowQ32<'_>) {
+    let scales = |blocks| first_words_of_rows(blocks, &Q4_1.scales);
+    let codes = |blocks: Ends<80>| nibbles_by_gfni(blocks.words(&Q4_1.codes));
+    with_minimum(rows, activation, scales, codes);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn q5_0(rows: Rows<'_>, activation: RowQ32<'_>) {
-    static D: Words<88> = Words::for_rows(11, 0, 0);
     static BITS: Words<88> = Words::of_blocks(11, 1, 2);
-    static CODES: Words<88> = Words::of_blocks(11, 3, 8);
-    products(rows, activation, |blocks, activation| {
-        let blocks = four(blocks, |blocks| Ends::load(blocks));
-        let codes = four(blocks, |blocks| {
-            fifth_bits(Codes::nibbles(blocks.words(&CODES)), blocks.words(&BITS))
-        });
-        let (d, _) = floats(four(blocks, |blocks| blocks.words(&D)));
-        scaled(d, &activation, sums::<4>(codes, &activation))
-    });
+    let scales = |blocks| words_of_rows(blocks, &Q5_0.scales);
+    let codes = |blocks: Ends<88>| {
+        fifth_bits(Codes::nibbles(blocks.words(&Q5_0.codes)), blocks.words(&BITS))
+    };
+    with_offset::<88, 4>(rows, activation, scales, codes);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,avx512vbmi,gfni")]
+fn q5_0_extended(rows: Rows<'_>, activation: RowQ32<'_>) {
+    static WHERE: Bytes<88> = bits_of_blocks(22, 2);
+    let scales = |blocks| words_of_rows(blocks, &Q5_0.scales);
+    let codes =
+        |blocks: Ends<88>| codes_of_5_bits(blocks.words(&Q5_0.codes), blocks.bytes(BITS, &WHERE));
+    with_offset::<88, 4>(rows, activation, scales, codes);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn q5_1(rows: Rows<'_>, activation: RowQ32<'_>) {
-    static D_AND_M: Words<96> = Words::for_rows(12, 0, 1);
     static BITS: Words<96> = Words::of_blocks(12, 2, 2);
-    static CODES: Words<96> = Words::of_blocks(12, 4, 8);
-    products(rows, activation, |blocks, activation| {
-        let blocks = four(blocks, |blocks| Ends::load(blocks));
-        let codes = four(blocks, |blocks| {
-            fifth_bits(Codes::nibbles(blocks.words(&CODES)), blocks.words(&BITS))
-        });
-        let scales = floats(four(blocks, |blocks| blocks.words(&D_AND_M)));
-        with_minimum(scales, &activation, unsigned_sums(codes, &activation))
-    });
+    let scales = |blocks| words_of_rows(blocks, &Q5_1.scales);
+    let codes = |blocks: Ends<96>| {
+        fifth_bits(Codes::nibbles(blocks.words(&Q5_1.codes)), blocks.words(&BITS))
+    };
+    with_minimum(rows, activation, scales, codes);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,avx512vbmi,gfni")]
+fn q5_1_extended(rows: Rows<'_>, activation: RowQ32<'_>) {
+    static WHERE: Bytes<96> = bits_of_blocks(24, 4);
+    let scales = |blocks| words_of_rows(blocks, &Q5_1.scales);
+    let codes =
+        |blocks: Ends<96>| codes_of_5_bits(blocks.words(&Q5_1.codes), blocks.bytes(BITS, &WHERE));
+    with_minimum(rows, activation, scales, codes);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
@@ -82,21 +115,55 @@ fn q8_0(rows: Rows<'_>, activation: RowQ32<'_>) {
     static D: Words<128> = Words::for_rows(17, 0, 0);
     static LOW: Words<128> = Words::of_blocks(17, 1, 8);
     static HIGH: Words<128> = Words::of_blocks(17, 9 - 4, 8);
+    let sign = _mm512_set1_epi8(i8::MIN);
     products(rows, activation, |blocks: [&[u8; 136]; 4], activation| {
-        let first = four(blocks, |blocks| Ends::load(blocks.first_chunk().unwrap_or(&[0; 128])));
-        let last = four(blocks, |blocks| Ends::load(blocks.last_chunk().unwrap_or(&[0; 128])));
-        let codes = four([0, 1, 2, 3], |r| signed(first[r].words(&LOW), last[r].words(&HIGH)));
-        let (d, _) = floats(four(first, |blocks| blocks.words(&D)));
+        let ends = four(blocks, |blocks| {
+            let first = blocks.first_chunk().unwrap_or(&[0; 128]);
+            let last = blocks.last_chunk().unwrap_or(&[0; 128]);
+            (Ends::load(first), Ends::load(last))
+        });
+        let codes = four(ends, |(first, last)| Codes {
+            low: _mm512_xor_si512(first.words(&LOW), sign),
+            high: _mm512_xor_si512(last.words(&HIGH), sign),
+        });
+        let d = low_floats(words_of_rows(four(ends, |(first, _)| first), &D));
         scaled(d, &activation, sums::<7>(codes, &activation))
     });
 }
 
-/// Signed codes, 128 more.
+/// The products of rows whose weights are `d` times `2^OFFSET` less than their codes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn signed(low: __m512i, high: __m512i) -> Codes {
-    let sign = _mm512_set1_epi8(i8::MIN);
-    Codes { low: _mm512_xor_si512(low, sign), high: _mm512_xor_si512(high, sign) }
+fn with_offset<const BYTES: usize, const OFFSET: u32>(
+    rows: Rows<'_>,
+    activation: RowQ32<'_>,
+    scales: impl Fn([Ends<BYTES>; 4]) -> __m512i,
+    codes: impl Fn(Ends<BYTES>) -> Codes,
+) {
+    products(rows, activation, |blocks, activation| {
+        let blocks = four(blocks, |blocks| Ends::load(blocks));
+        let d = low_floats(scales(blocks));
+        scaled(d, &activation, sums::<OFFSET>(four(blocks, &codes), &activation))
+    });
+}
+
+/// The products of rows whose weights are `d` times their code, and `m`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn with_minimum<const BYTES: usize>(
+    rows: Rows<'_>,
+    activation: RowQ32<'_>,
+    scales: impl Fn([Ends<BYTES>; 4]) -> __m512i,
+    codes: impl Fn(Ends<BYTES>) -> Codes,
+) {
+    products(rows, activation, |blocks, activation| {
+        let blocks = four(blocks, |blocks| Ends::load(blocks));
+        let scales = scales(blocks);
+        let m = _mm512_cvtph_ps(_mm512_extracti64x4_epi64::<1>(scales));
+        let sums = unsigned_sums(four(blocks, &codes), &activation);
+        let minimum = _mm512_mul_ps(m, activation.s);
+        _mm512_add_ps(scaled(low_floats(scales), &activation, sums), minimum)
+    });
 }
 
 /// `codes` with their bits of value 16: those of the 32 codes of a block are in the first 4
@@ -116,20 +183,36 @@ fn fifth_bits(codes: Codes, bits: __m512i) -> Codes {
     }
 }
 
-/// The f16 in the lower half and in the upper half of four rows' words, each row's own.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn floats(rows: [__m512i; 4]) -> (__m512, __m512) {
-    let words = words_of_rows(rows);
-    (
-        _mm512_cvtph_ps(_mm512_castsi512_si256(words)),
-        _mm512_cvtph_ps(_mm512_extracti64x4_epi64::<1>(words)),
-    )
+/// For [`codes_of_5_bits`], where four blocks of `block` bytes keep the fifth bits, from byte
+/// `at` on: byte 3 of each 8 bytes is to have those of the 8 low codes that stand there, byte
+/// 7 those of the high codes.
+const fn bits_of_blocks<const BYTES: usize>(block: usize, at: usize) -> Bytes<BYTES> {
+    let mut bytes = [0; 64];
+    let mut i = 0;
+    while i < 8 {
+        bytes[8 * i + 3] = i / 2 * block + at + i % 2;
+        bytes[8 * i + 7] = bytes[8 * i + 3] + 2;
+        i += 1;
+    }
+    Bytes::new(bytes)
 }
 
-/// The terms of blocks with a minimum: `(d * da) * f32(S) + m * s`.
+/// Bytes 3 and 7 of each 8.
+const BITS: u64 = 0x8888_8888_8888_8888;
+
+/// The two codes of each byte, with their fifth bits from [`bits_of_blocks`], the rest zero.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn with_minimum((d, m): (__m512, __m512), activation: &Activation, sums: __m512i) -> __m512 {
-    _mm512_add_ps(scaled(d, activation, sums), _mm512_mul_ps(m, activation.s))
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,gfni")]
+fn codes_of_5_bits(bytes: __m512i, bits: __m512i) -> Codes {
+    // A matrix whose rows are bytes of `bits`, times a vector that has one bit, is a column:
+    // byte `i` of 8 becomes bit `i` of byte 3 as bit 4, and of byte 7 as bit 0.
+    let column = _mm512_set1_epi64(0x8040_2010_0804_0201_u64 as i64);
+    let bits = _mm512_gf2p8affine_epi64_epi8::<0>(column, bits);
+    let nibble = _mm512_set1_epi8(15);
+    // The low code below its bit; the high code above its bit, and then the nibbles changed
+    // over.
+    let low = _mm512_ternarylogic_epi32::<0b1100_1010>(nibble, bytes, bits);
+    let high = _mm512_ternarylogic_epi32::<0b1100_1010>(nibble, bits, bytes);
+    let change_over = _mm512_set1_epi64(0x1020_4080_0102_0408);
+    Codes { low, high: _mm512_gf2p8affine_epi64_epi8::<0>(high, change_over) }
 }

@@ -2,6 +2,7 @@
 
 mod by_256;
 mod dense;
+mod fp4;
 mod iq23;
 mod k;
 mod legacy;
@@ -13,7 +14,8 @@ use crate::arch::call::{DotMatrix, DotRows};
 
 /// The kernel of a type, if this level has one of its own.
 pub(super) fn rows(storage: StorageType, extended: bool) -> Option<DotRows> {
-    legacy::rows(storage)
+    legacy::rows(storage, extended)
+        .or_else(|| fp4::rows(storage, extended))
         .or_else(|| k::rows(storage))
         .or_else(|| dense::rows(storage))
         .or_else(|| iq23::rows(storage, extended))
