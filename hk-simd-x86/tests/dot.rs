@@ -127,7 +127,7 @@ fn activations() {
         for storage in [StorageType::Q8_0, StorageType::Q6_K, StorageType::F16] {
             let form = ActivationForm::of(storage).unwrap();
             for blocks in if cfg!(miri) { 1..3 } else { 0..40 } {
-                let len = 256 * blocks;
+                let len = form.block() * blocks;
                 let mut random = Random::new(len);
                 let row = activation_rows(1, len, &mut random).remove(0);
                 let mut ours = vec![u32::MAX; form.scratch_len(len)];
@@ -137,6 +137,27 @@ fn activations() {
                 // Debug text shows all parts, and NaN as NaN.
                 assert_eq!(format!("{ours:?}"), format!("{theirs:?}"), "{name}, {storage}");
             }
+        }
+    }
+}
+
+/// A row that is no whole number of blocks, scratch that is too short, a type without products.
+#[test]
+fn activations_that_cannot_be() {
+    let cases = [
+        (StorageType::Q8_0, 33, 100),
+        (StorageType::NVFP4, 32, 100),
+        (StorageType::Q6_K, 128, 1000),
+        (StorageType::Q4_0, 64, 21),
+        (StorageType::Q4_K, 256, 72),
+        (StorageType::Q8_K, 256, 1000),
+    ];
+    for (name, backend) in variants() {
+        for (storage, len, room) in cases {
+            let (row, mut ours, mut theirs) = (vec![1.0; len], vec![0; room], vec![0; room]);
+            let ours = backend.activation(storage, &row, &mut ours).unwrap_err();
+            let theirs = Portable.activation(storage, &row, &mut theirs).unwrap_err();
+            assert_eq!(ours, theirs, "{name}, {storage}");
         }
     }
 }

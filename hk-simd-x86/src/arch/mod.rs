@@ -1,5 +1,6 @@
 //! The levels, and which of them this CPU has.
 
+mod activation;
 mod avx2;
 mod avx512;
 mod call;

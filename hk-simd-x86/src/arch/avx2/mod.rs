@@ -1,5 +1,6 @@
 //! The level `avx2`.
 
+mod activation;
 mod between;
 mod dense;
 mod dot;
@@ -12,6 +13,7 @@ use hk_core::vector::Weighted;
 use hk_core::{Activation, Backend, Error, StorageType};
 
 use self::shell::Shell;
+use super::activation::quantize;
 use super::call::{self, Decode, Dot};
 use super::detect::Features;
 use super::table;
@@ -41,7 +43,7 @@ impl Avx2 {
     }
 
     fn dot(&self, storage: StorageType) -> Option<Dot> {
-        let matrix = table::matrix::<Shell>(storage)?;
+        let matrix = dot::matrix(storage).or_else(|| table::matrix::<Shell>(storage))?;
         Some(Dot { rows: dot::rows(storage, self.vnni), matrix, many: 4 })
     }
 }
@@ -59,6 +61,16 @@ impl Backend for Avx2 {
     ) -> Result<(), Error> {
         // SAFETY: the CPU has the features of this level, and `decode` minds `vnni`.
         unsafe { call::dequantize(self.decode(storage), storage, payload, out) }
+    }
+
+    fn activation<'a>(
+        &self,
+        storage: StorageType,
+        row: &'a [f32],
+        scratch: &'a mut [u32],
+    ) -> Result<Activation<'a>, Error> {
+        // SAFETY: the CPU has the features of this level.
+        unsafe { quantize(&activation::QUANTIZE, storage, row, scratch) }
     }
 
     fn dot_matrix(

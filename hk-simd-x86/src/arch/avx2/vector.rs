@@ -78,6 +78,28 @@ pub(super) fn store(vector: __m256, to: &mut [f32; 8]) {
     unsafe { _mm256_storeu_ps(to.as_mut_ptr(), vector) }
 }
 
+/// Writes 32 integers of 8 bits.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn store_codes(vector: __m256i, to: &mut [i8; 32]) {
+    // SAFETY: the reference is to as many bytes as the store takes, at any alignment.
+    unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), vector) }
+}
+
+/// Writes 8 integers of 16 bits.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn store_words(vector: __m128i, to: &mut [i16; 8]) {
+    // SAFETY: the reference is to as many bytes as the store takes, at any alignment.
+    unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), vector) }
+}
+
+/// The four vectors that 32 floats are.
+#[inline(always)]
+pub(super) fn quarters(floats: &[f32; 32]) -> &[[f32; 8]; 4] {
+    zerocopy::transmute_ref!(floats)
+}
+
 /// The four vectors that 32 weights are.
 #[inline(always)]
 pub(super) fn quarters_of(weights: &mut [f32; 32]) -> [&mut [f32; 8]; 4] {
@@ -100,6 +122,24 @@ pub(super) fn sum_halves([a, b, c, d]: [__m256i; 4]) -> __m256i {
     let ab = _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
     let cd = _mm256_add_epi32(_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
     _mm256_add_epi32(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd))
+}
+
+/// The sums of the sixteen lanes of four rows of elements (dot-products.md, "f32, f16, bf16
+/// rows"), of each the lower lanes and the upper ones.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn fold_elements(rows: [[__m256; 2]; 4]) -> [f32; 4] {
+    let [a, b, c, d] = rows.map(|[low, high]| {
+        let eight = _mm256_add_ps(low, high);
+        _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight))
+    });
+    // Lanes 0 and 2, then 1 and 3, of two rows each.
+    let ab = _mm_add_ps(_mm_unpacklo_ps(a, b), _mm_unpackhi_ps(a, b));
+    let cd = _mm_add_ps(_mm_unpacklo_ps(c, d), _mm_unpackhi_ps(c, d));
+    let (all, mut sums) = (_mm_add_ps(_mm_movelh_ps(ab, cd), _mm_movehl_ps(cd, ab)), [0.0; 4]);
+    // SAFETY: the array has the size of the vector.
+    unsafe { _mm_storeu_ps(sums.as_mut_ptr(), all) };
+    sums
 }
 
 /// The last step of four dot products (dot-products.md, "Sum"): lane `4l + r` of the first

@@ -1,5 +1,6 @@
 //! The level `avx512`.
 
+mod activation;
 mod between;
 mod dense;
 mod dot;
@@ -17,6 +18,7 @@ use hk_core::vector::Weighted;
 use hk_core::{Activation, Backend, Error, StorageType};
 
 use self::shell::Shell;
+use super::activation::quantize;
 use super::call::{self, Decode, Dot};
 use super::detect::Features;
 use super::table;
@@ -70,6 +72,16 @@ impl Backend for Avx512 {
     ) -> Result<(), Error> {
         // SAFETY: the CPU has the features of this level, and `decode` minds `extended`.
         unsafe { call::dequantize(self.decode(storage), storage, payload, out) }
+    }
+
+    fn activation<'a>(
+        &self,
+        storage: StorageType,
+        row: &'a [f32],
+        scratch: &'a mut [u32],
+    ) -> Result<Activation<'a>, Error> {
+        // SAFETY: the CPU has the features of this level.
+        unsafe { quantize(&activation::QUANTIZE, storage, row, scratch) }
     }
 
     fn dot_matrix(

@@ -84,6 +84,22 @@ pub(super) fn store(vector: __m512, to: &mut [f32; 16]) {
     unsafe { _mm512_storeu_ps(to.as_mut_ptr(), vector) }
 }
 
+/// Writes 64 integers of 8 bits.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn store_codes(vector: __m512i, to: &mut [i8; 64]) {
+    // SAFETY: the reference is to as many bytes as the store takes, at any alignment.
+    unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), vector) }
+}
+
+/// Writes 16 integers of 16 bits.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn store_words(vector: __m256i, to: &mut [i16; 16]) {
+    // SAFETY: the reference is to as many bytes as the store takes, at any alignment.
+    unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), vector) }
+}
+
 /// Writes 8 floats.
 #[inline]
 #[target_feature(enable = "avx512f")]

@@ -1,13 +1,19 @@
 //! Dot products of rows with one activation row, a file a family.
 
 mod by_256;
+mod dense;
 mod k;
 
 use hk_core::StorageType;
 
-use crate::arch::call::DotRows;
+use crate::arch::call::{DotMatrix, DotRows};
 
 /// The kernel of a type, if this level has one of its own; with `vnni` it may use AVX-VNNI.
 pub(super) fn rows(storage: StorageType, _vnni: bool) -> Option<DotRows> {
-    k::rows(storage)
+    k::rows(storage).or_else(|| dense::rows(storage))
+}
+
+/// The kernel of a type for several activations, if this level has one of its own.
+pub(super) fn matrix(storage: StorageType) -> Option<DotMatrix> {
+    dense::matrix(storage)
 }
