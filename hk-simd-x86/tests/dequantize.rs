@@ -24,7 +24,7 @@ fn check(name: &str, backend: &dyn Backend, storage: StorageType, payload: &[u8]
 /// Lengths of whole blocks and of parts, few and many.
 fn lengths(block: usize) -> Vec<usize> {
     if cfg!(miri) {
-        return vec![2 * block, 2 * block + block.div_ceil(2)];
+        return vec![2 * block + block.div_ceil(2)];
     }
     let mut lengths: Vec<usize> = (0..=9).map(|blocks| blocks * block).collect();
     lengths.extend([1, 2, 7, 15, 17, 31, 33, 63, 65, 100, 255, 257, 1000, 4099]);
@@ -53,15 +53,15 @@ fn random_blocks() {
 /// A source at every address of a cache line, and an output at every one it can have; the
 /// weights around the output stay as they were.
 #[test]
+#[cfg_attr(miri, ignore = "long, and the same instructions as above")]
 fn any_alignment() {
-    let step = if cfg!(miri) { 21 } else { 1 };
     for (name, backend) in variants() {
         for storage in types() {
             let geometry = storage.geometry().unwrap();
             let blocks = 600_usize.div_ceil(geometry.weights as usize);
             let len = blocks * geometry.weights as usize - geometry.weights as usize / 2;
             let payload = payload(storage, blocks, &mut Random::new(1));
-            for shift in (0..64).step_by(step) {
+            for shift in 0..64 {
                 let mut source = vec![0xAA; 64 + payload.len()];
                 source[shift..][..payload.len()].copy_from_slice(&payload);
                 let mut out = vec![7.0; 32 + len];
