@@ -56,6 +56,24 @@ pub(super) fn load_quarter_at<const AT: usize, const N: usize>(bytes: &[u8; N]) 
     unsafe { _mm_loadu_si128(bytes.as_ptr().wrapping_add(AT).cast()) }
 }
 
+/// Up to 64 bytes, and zeros.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(super) fn load_part<const N: usize>(bytes: &[u8; N]) -> __m512i {
+    const { assert!(0 < N && N <= 64) };
+    // SAFETY: only the bytes of the array are read.
+    unsafe { _mm512_maskz_loadu_epi8(u64::MAX >> (64 - N), bytes.as_ptr().cast()) }
+}
+
+/// The 64 integers of 8 bits of `codes` from `AT` on.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load_codes_at<const AT: usize, const N: usize>(codes: &[i8; N]) -> __m512i {
+    const { assert!(AT + 64 <= N) };
+    // SAFETY: the array has as many integers from there on, as was just checked.
+    unsafe { _mm512_loadu_si512(codes.as_ptr().wrapping_add(AT).cast()) }
+}
+
 /// The 16 bytes from `AT` on of each of four arrays, a quarter each.
 #[inline]
 #[target_feature(enable = "avx512f")]

@@ -4,9 +4,11 @@ mod by_256;
 mod dense;
 mod fp4;
 mod iq23;
+mod iq4;
 mod k;
 mod legacy;
 mod step;
+mod ternary;
 
 use hk_core::StorageType;
 
@@ -18,6 +20,8 @@ pub(super) fn rows(storage: StorageType, extended: bool) -> Option<DotRows> {
         .or_else(|| fp4::rows(storage, extended))
         .or_else(|| k::rows(storage))
         .or_else(|| dense::rows(storage))
+        .or_else(|| iq4::rows(storage))
+        .or_else(|| ternary::rows(storage))
         .or_else(|| iq23::rows(storage, extended))
 }
 
