@@ -5,8 +5,11 @@ mod between;
 mod dense;
 mod dot;
 mod fp4;
+mod iq1;
+mod iq4;
 mod legacy;
 mod shell;
+mod ternary;
 mod vector;
 
 use hk_core::vector::Weighted;
@@ -39,6 +42,9 @@ impl Avx2 {
         dense::decode(storage)
             .or_else(|| legacy::decode(storage))
             .or_else(|| fp4::decode(storage))
+            .or_else(|| iq1::decode(storage))
+            .or_else(|| iq4::decode(storage))
+            .or_else(|| ternary::decode(storage))
             .or_else(|| table::decode::<Shell>(storage))
     }
 
