@@ -2,7 +2,9 @@
 
 mod by_256;
 mod dense;
+mod iq4;
 mod k;
+mod ternary;
 
 use hk_core::StorageType;
 
@@ -10,7 +12,10 @@ use crate::arch::call::{DotMatrix, DotRows};
 
 /// The kernel of a type, if this level has one of its own; with `vnni` it may use AVX-VNNI.
 pub(super) fn rows(storage: StorageType, _vnni: bool) -> Option<DotRows> {
-    k::rows(storage).or_else(|| dense::rows(storage))
+    k::rows(storage)
+        .or_else(|| dense::rows(storage))
+        .or_else(|| iq4::rows(storage))
+        .or_else(|| ternary::rows(storage))
 }
 
 /// The kernel of a type for several activations, if this level has one of its own.
