@@ -8,6 +8,7 @@ mod fp4;
 mod iq1;
 mod iq23;
 mod iq4;
+mod k;
 mod legacy;
 mod shell;
 mod ternary;
@@ -46,6 +47,7 @@ impl Avx512 {
             .or_else(|| fp4::decode(storage))
             .or_else(|| iq1::decode(storage))
             .or_else(|| iq4::decode(storage))
+            .or_else(|| k::decode(storage))
             .or_else(|| ternary::decode(storage))
             .or_else(|| iq23::decode(storage, self.extended))
             .or_else(|| table::decode::<Shell>(storage))

@@ -8,8 +8,9 @@ use hk_core::dot::RowQ256;
 use super::super::by_256::{
     Block, Products, ProductsLess, products, products_less, rows_in_quarters,
 };
-use super::{add_products, add_scaled, halves_of, in_order, moved, only, quarter, select, spread};
-use crate::arch::avx512::vector::{load, load_at, load_half_at, load_quarter_at, load_quarters_at};
+use super::{add_products, add_scaled, halves_of, in_order, quarter, spread};
+use crate::arch::avx512::k::unpack::{codes_q3_k, codes_q6_k, only, scales_q3_k};
+use crate::arch::avx512::vector::{load, load_at, load_quarter_at, load_quarters_at};
 use crate::arch::call::{DotRows, Rows};
 
 pub(super) fn rows(storage: StorageType) -> Option<DotRows> {
@@ -133,35 +134,6 @@ fn block_q3_k(rows: [&[u8; 110]; 4], activation: &ByTwoBits) -> Products {
     }
 }
 
-/// The 16 scales, -32 to 31, of each quarter, whose bytes 2 to 13 are the packed scales.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn scales_q3_k(tails: __m512i) -> __m512i {
-    let lows = _mm_set_epi8(9, 8, 7, 6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2);
-    let highs = _mm_set1_epi32(0x0D0C_0B0A);
-    let low = _mm512_shuffle_epi8(tails, _mm512_broadcast_i32x4(lows));
-    let low = _mm512_srlv_epi64(low, _mm512_broadcast_i32x4(_mm_set_epi64x(4, 0)));
-    let high = _mm512_shuffle_epi8(tails, _mm512_broadcast_i32x4(highs));
-    let high = _mm512_rolv_epi32(high, _mm512_broadcast_i32x4(_mm_set_epi32(-2, 0, 2, 4)));
-    _mm512_sub_epi8(only(0x3F, select(0x0F, low, high)), _mm512_set1_epi8(32))
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn codes_q3_k(block: &[u8; 110]) -> [__m512i; 4] {
-    let thirds = _mm512_broadcast_i64x4(load_half_at::<0, 110>(block));
-    let a = load_at::<32, 110>(block);
-    let (b, c) = (_mm512_srli_epi16::<2>(a), _mm512_srli_epi16::<4>(a));
-    let d = _mm512_srli_epi16::<6>(a);
-    // Bits 0 to 3 of the first 128 weights, 4 to 7 of the others, to the place of 4.
-    [
-        only(0x07, select(0x03, a, moved(thirds, 2, -2))),
-        only(0x07, select(0x03, b, moved(thirds, 1, -3))),
-        only(0x07, select(0x03, c, moved(thirds, 0, -4))),
-        only(0x07, select(0x03, d, moved(thirds, -1, -5))),
-    ]
-}
-
 /// An activation block as it stands.
 struct InOrder {
     codes: [__m512i; 4],
@@ -222,20 +194,4 @@ fn row_q6_k(block: &[u8; 210], activation: &InOrder) -> __m512i {
     // What the codes' offset of 32 makes.
     let offset = _mm512_madd_epi16(scales, activation.sums);
     add_scaled(offset, codes_q6_k(block), activation.codes, spread)
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn codes_q6_k(block: &[u8; 210]) -> [__m512i; 4] {
-    let (a, b) = (load_at::<0, 210>(block), load_at::<64, 210>(block));
-    let a_bits = _mm512_broadcast_i64x4(load_half_at::<128, 210>(block));
-    let b_bits = _mm512_broadcast_i64x4(load_half_at::<160, 210>(block));
-    let (a_high, b_high) = (_mm512_srli_epi16::<4>(a), _mm512_srli_epi16::<4>(b));
-    // Two bits for each 32 weights, to the place of 16.
-    [
-        only(0x3F, select(0x0F, a, moved(a_bits, 4, 2))),
-        only(0x3F, select(0x0F, a_high, moved(a_bits, 0, -2))),
-        only(0x3F, select(0x0F, b, moved(b_bits, 4, 2))),
-        only(0x3F, select(0x0F, b_high, moved(b_bits, 0, -2))),
-    ]
 }

@@ -6,8 +6,9 @@ use hk_core::StorageType;
 use hk_core::dot::RowQ256;
 
 use super::super::by_256::{Block, ProductsLess, products_less, rows_in_quarters};
-use super::{add_scaled, halves_of, in_order, moved, only, or_and, quarter, select, spread};
-use crate::arch::avx512::vector::{load, load_at, load_half_at, load_quarters_at};
+use super::{add_scaled, halves_of, in_order, quarter, spread};
+use crate::arch::avx512::k::unpack::{codes_q5_k, only, scales_and_minimums};
+use crate::arch::avx512::vector::{load, load_at, load_quarters_at};
 use crate::arch::call::{DotRows, Rows};
 
 pub(super) fn rows(storage: StorageType) -> Option<DotRows> {
@@ -16,21 +17,6 @@ pub(super) fn rows(storage: StorageType) -> Option<DotRows> {
         StorageType::Q5_K => DotRows::Q256(q5_k),
         _ => return None,
     })
-}
-
-/// The scales and minimums of four blocks, one in each quarter, that begin with `d`, `dmin`
-/// and the packed scales: 8 bytes of scales and 8 of minimums.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn scales_and_minimums(heads: __m512i) -> __m512i {
-    // Of the first four scales, the last four, and the minimums likewise: what has their low
-    // bits, and what has the two above them.
-    let low = _mm512_shuffle_epi32::<0b11_10_11_01>(heads);
-    let high = _mm512_shuffle_epi32::<0b10_00_01_00>(heads);
-    let of_each = |a, b, c, d| _mm512_set_epi32(d, c, b, a, d, c, b, a, d, c, b, a, d, c, b, a);
-    let low = _mm512_srlv_epi32(low, of_each(0, 0, 0, 4));
-    let low = _mm512_and_si512(low, of_each(0x3F3F_3F3F, 0x0F0F_0F0F, 0x3F3F_3F3F, 0x0F0F_0F0F));
-    or_and(low, _mm512_srli_epi32::<2>(high), of_each(0, 0x3030_3030, 0, 0x3030_3030))
 }
 
 /// An activation block in the order of the nibbles: the codes for the low nibbles of 64
@@ -122,19 +108,4 @@ fn block_q5_k(rows: [&[u8; 176]; 4], activation: &Activation) -> ProductsLess {
         activation.products::<3>(codes_q5_k(rows[3]), scales),
     ]);
     ProductsLess { sums, scales: heads, minimums: activation.minimums(scales) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn codes_q5_k(block: &[u8; 176]) -> [__m512i; 4] {
-    let fifths = _mm512_broadcast_i64x4(load_half_at::<16, 176>(block));
-    let (a, b) = (load_at::<48, 176>(block), load_at::<112, 176>(block));
-    let (a_high, b_high) = (_mm512_srli_epi16::<4>(a), _mm512_srli_epi16::<4>(b));
-    // Bit `j` of sub-block `j`, to the place of 16.
-    [
-        only(0x1F, select(0x0F, a, moved(fifths, 4, 2))),
-        only(0x1F, select(0x0F, a_high, moved(fifths, 3, 1))),
-        only(0x1F, select(0x0F, b, moved(fifths, 0, -2))),
-        only(0x1F, select(0x0F, b_high, moved(fifths, -1, -3))),
-    ]
 }

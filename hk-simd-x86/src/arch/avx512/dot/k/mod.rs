@@ -71,36 +71,6 @@ fn add_products(sums: __m512i, a: __m512i, b: __m512i) -> __m512i {
     _mm512_dpwssds_epi32(sums, a, b)
 }
 
-/// `a | (b & c)`.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn or_and(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
-    _mm512_ternarylogic_epi32::<0b1111_1000>(a, b, c)
-}
-
-/// The bits of `a` where `mask` has ones, those of `b` elsewhere.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn select(mask: u8, a: __m512i, b: __m512i) -> __m512i {
-    _mm512_ternarylogic_epi32::<0b1110_0100>(a, b, _mm512_set1_epi8(mask as i8))
-}
-
-/// `a` with the bits of `mask` alone.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn only(mask: u8, a: __m512i) -> __m512i {
-    _mm512_and_si512(a, _mm512_set1_epi8(mask as i8))
-}
-
-/// 32 bytes in both halves, the bits of the lower ones `low` to the left, of the upper ones
-/// `high` (to the right, where negative). What leaves a byte is of no use.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn moved(halves: __m512i, low: i32, high: i32) -> __m512i {
-    let low_counts = _mm512_set1_epi32(low);
-    _mm512_rolv_epi32(halves, _mm512_mask_set1_epi32(low_counts, 0xFF00, high))
-}
-
 /// What spreads bytes over a vector: `bytes[l]` of the bytes of a quarter to the lower
 /// (`AT` 0) or the upper half (`AT` 1) of each 16-bit word of quarter `l`.
 const fn spread<const AT: usize>(bytes: [u8; 4]) -> [u8; 64] {

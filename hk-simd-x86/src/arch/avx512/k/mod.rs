@@ -1,0 +1,40 @@
+//! K-quants: what a sub-block's codes stand for is computed once where there are few of them,
+//! and codes pick their own, 16 at a time.
+
+mod by_16;
+mod by_32;
+pub(super) mod unpack;
+
+use core::arch::x86_64::*;
+
+use hk_core::StorageType;
+
+use super::vector::load_floats;
+use crate::arch::call::Decode;
+
+pub(super) fn decode(storage: StorageType) -> Option<Decode> {
+    by_32::decode(storage).or_else(|| by_16::decode(storage))
+}
+
+/// The whole numbers from 0 to 15.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn ascending() -> __m512 {
+    static NUMBERS: [f32; 16] =
+        [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
+    load_floats(&NUMBERS)
+}
+
+/// Lane `L` in all lanes.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn lane<const L: i32>(lanes: __m512) -> __m512 {
+    _mm512_permutexvar_ps(_mm512_set1_epi32(L), lanes)
+}
+
+/// The bytes of quarter `Q`, a lane each.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn widened<const Q: i32>(bytes: __m512i) -> __m512i {
+    _mm512_cvtepu8_epi32(_mm512_extracti32x4_epi32::<Q>(bytes))
+}
