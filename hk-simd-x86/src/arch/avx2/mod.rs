@@ -10,6 +10,7 @@ mod iq4;
 mod legacy;
 mod shell;
 mod ternary;
+mod tile;
 mod vector;
 
 use hk_core::vector::Weighted;
@@ -49,7 +50,8 @@ impl Avx2 {
     }
 
     fn dot(&self, storage: StorageType) -> Option<Dot> {
-        let matrix = dot::matrix(storage).or_else(|| table::matrix::<Shell>(storage))?;
+        let tile = tile::kernel(storage, self.vnni).or_else(|| dot::matrix(storage));
+        let matrix = tile.or_else(|| table::matrix::<Shell>(storage))?;
         Some(Dot { rows: dot::rows(storage, self.vnni), matrix, many: 4 })
     }
 }

@@ -154,3 +154,27 @@ pub(super) fn fold_rows([first, second]: [__m256; 2]) -> [f32; 4] {
     unsafe { _mm_storeu_ps(sums.as_mut_ptr(), all) };
     sums
 }
+
+/// A number of 32 bits for each lane.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn load_lanes(lanes: &[u32; 8]) -> __m256i {
+    // SAFETY: the reference is to as many bytes as the load takes, at any alignment.
+    unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) }
+}
+
+/// The same four integers of 8 bits in each lane.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn broadcast(codes: &[i8; 4]) -> __m256i {
+    // SAFETY: the reference is to the 4 bytes that are read, at any alignment.
+    _mm256_set1_epi32(unsafe { codes.as_ptr().cast::<i32>().read_unaligned() })
+}
+
+/// The same two integers of 16 bits in each lane.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn broadcast_pair(pair: &[i16; 2]) -> __m256i {
+    // SAFETY: the reference is to the 4 bytes that are read, at any alignment.
+    _mm256_set1_epi32(unsafe { pair.as_ptr().cast::<i32>().read_unaligned() })
+}

@@ -6,12 +6,10 @@ use core::arch::x86_64::*;
 use hk_core::StorageType;
 use hk_core::dot::{RowQ32, RowQ256};
 
-use super::vector::{
-    broadcast, broadcast_pair, load_floats, load_lanes, load_quarter, store, store_lanes,
-};
+use super::vector::{broadcast, broadcast_pair, load_floats, load_lanes, load_quarter, store};
 use crate::arch::call::{DotMatrix, Matrix};
 use crate::arch::tile::{
-    self, Block32, Block64, Block256, Lanes, Level, Sums, Type32, Type256, by_blocks_of_32,
+    self, Block32, Block64, Block256, Level, Sums, Type32, Type256, by_blocks_of_32,
     by_blocks_of_256, by_blocks_of_nvfp4,
 };
 
@@ -66,64 +64,145 @@ impl Avx512 {
 }
 
 impl Level<16> for Avx512 {
+    type V = __m512i;
+    type F = __m512;
+
     #[inline(always)]
-    fn transpose(self, rows: [&[u8; 16]; 16]) -> [[u32; 16]; 4] {
+    fn load(self, lanes: &[u32; 16]) -> __m512i {
+        // SAFETY: `self` was made where the features are.
+        unsafe { load_lanes(lanes) }
+    }
+
+    #[inline(always)]
+    fn splat(self, lane: u32) -> __m512i {
+        // SAFETY: `self` was made where the features are.
+        unsafe { _mm512_set1_epi32(lane as i32) }
+    }
+
+    #[inline(always)]
+    fn and(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: `self` was made where the features are.
+        unsafe { _mm512_and_si512(a, b) }
+    }
+
+    #[inline(always)]
+    fn or(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: `self` was made where the features are.
+        unsafe { _mm512_or_si512(a, b) }
+    }
+
+    #[inline(always)]
+    fn xor(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: `self` was made where the features are.
+        unsafe { _mm512_xor_si512(a, b) }
+    }
+
+    #[inline(always)]
+    fn sub(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: `self` was made where the features are.
+        unsafe { _mm512_sub_epi32(a, b) }
+    }
+
+    #[inline(always)]
+    fn mul(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: `self` was made where the features are.
+        unsafe { _mm512_mullo_epi32(a, b) }
+    }
+
+    #[inline(always)]
+    fn shift_left(self, a: __m512i, bits: u32) -> __m512i {
+        // SAFETY: `self` was made where the features are.
+        unsafe { shift_left(a, bits) }
+    }
+
+    #[inline(always)]
+    fn shift_right(self, a: __m512i, bits: u32) -> __m512i {
+        // SAFETY: `self` was made where the features are.
+        unsafe { shift_right(a, bits) }
+    }
+
+    #[inline(always)]
+    fn look_up(self, table: &[u8; 16], codes: __m512i) -> __m512i {
+        // SAFETY: `self` was made where the features are.
+        unsafe { look_up(table, codes) }
+    }
+
+    #[inline(always)]
+    fn halves(self, bits: __m512i) -> __m512 {
+        // SAFETY: `self` was made where the features are.
+        unsafe { halves(bits) }
+    }
+
+    #[inline(always)]
+    fn transpose(self, rows: [&[u8; 16]; 16]) -> [__m512i; 4] {
         // SAFETY: `self` was made where the features are.
         unsafe { transpose(rows) }
     }
 
     #[inline(always)]
-    fn halves(self, bits: [u32; 16]) -> [f32; 16] {
-        // SAFETY: as above.
-        unsafe { halves(bits) }
+    fn load_floats(self, lanes: &[f32; 16]) -> __m512 {
+        // SAFETY: `self` was made where the features are.
+        unsafe { load_floats(lanes) }
     }
 
     #[inline(always)]
-    fn look_up(self, table: &[u8; 16], codes: [u32; 16]) -> [u32; 16] {
-        // SAFETY: as above.
-        unsafe { look_up(table, codes) }
+    fn add(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: `self` was made where the features are.
+        unsafe { _mm512_add_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn floats(self, lanes: __m512) -> [f32; 16] {
+        // SAFETY: `self` was made where the features are.
+        unsafe { floats(lanes) }
+    }
+
+    #[inline(always)]
+    fn bits_of_floats(self, lanes: __m512i) -> [f32; 16] {
+        // SAFETY: `self` was made where the features are.
+        unsafe { bits_of_floats(lanes) }
     }
 
     #[inline(always)]
     fn add_32<const OFFSET: u32, const MINIMUM: bool>(
         self,
-        block: &Block32<16>,
+        block: &Block32<__m512i, __m512>,
         b: usize,
         activations: &[RowQ32<'_>],
-        sums: &mut [Lanes<f32, 16>],
+        sums: &mut [__m512],
     ) {
-        // SAFETY: as above.
+        // SAFETY: `self` was made where the features are.
         unsafe { add_32::<OFFSET, MINIMUM>(block, b, activations, sums) }
     }
 
     #[inline(always)]
     fn add_256<const SCALES: usize, const WIDE: bool, const MINIMUM: bool>(
         self,
-        block: &Block256<16>,
+        block: &Block256<__m512i, __m512>,
         b: usize,
         activations: &[RowQ256<'_>],
-        sums: &mut [Lanes<f32, 16>],
+        sums: &mut [__m512],
     ) {
-        // SAFETY: as above.
+        // SAFETY: `self` was made where the features are.
         unsafe { add_256::<SCALES, MINIMUM>(block, b, activations, sums) }
     }
 
     #[inline(always)]
     fn add_nvfp4(
         self,
-        block: &Block64<16>,
+        block: &Block64<__m512i, __m512>,
         b: usize,
         activations: &[RowQ32<'_>],
-        sums: &mut Sums<16>,
+        sums: &mut Sums<__m512>,
     ) {
-        // SAFETY: as above.
+        // SAFETY: `self` was made where the features are.
         unsafe { add_nvfp4(block, b, activations, sums) }
     }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn transpose(rows: [&[u8; 16]; 16]) -> [[u32; 16]; 4] {
+fn transpose(rows: [&[u8; 16]; 16]) -> [__m512i; 4] {
     let [r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12, r13, r14, r15] = rows;
     // Rows four apart in the quarters of a vector; then each quarter is transposed.
     let a = quarters([r0, r4, r8, r12]);
@@ -132,13 +211,12 @@ fn transpose(rows: [&[u8; 16]; 16]) -> [[u32; 16]; 4] {
     let d = quarters([r3, r7, r11, r15]);
     let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
     let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
-    let mut columns = [[0; 16]; 4];
-    let [c0, c1, c2, c3] = &mut columns;
-    store_lanes(_mm512_unpacklo_epi64(ab_low, cd_low), c0);
-    store_lanes(_mm512_unpackhi_epi64(ab_low, cd_low), c1);
-    store_lanes(_mm512_unpacklo_epi64(ab_high, cd_high), c2);
-    store_lanes(_mm512_unpackhi_epi64(ab_high, cd_high), c3);
-    columns
+    [
+        _mm512_unpacklo_epi64(ab_low, cd_low),
+        _mm512_unpackhi_epi64(ab_low, cd_low),
+        _mm512_unpacklo_epi64(ab_high, cd_high),
+        _mm512_unpackhi_epi64(ab_high, cd_high),
+    ]
 }
 
 #[inline]
@@ -152,29 +230,44 @@ fn quarters([a, b, c, d]: [&[u8; 16]; 4]) -> __m512i {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn halves(bits: [u32; 16]) -> [f32; 16] {
-    let mut halves = [0.0; 16];
-    store(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(load_lanes(&bits))), &mut halves);
-    halves
+fn shift_left(a: __m512i, bits: u32) -> __m512i {
+    _mm512_sllv_epi32(a, _mm512_set1_epi32(bits as i32))
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn look_up(table: &[u8; 16], codes: [u32; 16]) -> [u32; 16] {
-    let table = _mm512_broadcast_i32x4(load_quarter(table));
-    let mut found = [0; 16];
-    store_lanes(_mm512_shuffle_epi8(table, load_lanes(&codes)), &mut found);
-    found
+fn shift_right(a: __m512i, bits: u32) -> __m512i {
+    _mm512_srlv_epi32(a, _mm512_set1_epi32(bits as i32))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn halves(bits: __m512i) -> __m512 {
+    _mm512_cvtph_ps(_mm512_cvtepi32_epi16(bits))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn look_up(table: &[u8; 16], codes: __m512i) -> __m512i {
+    _mm512_shuffle_epi8(_mm512_broadcast_i32x4(load_quarter(table)), codes)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn bits_of_floats(lanes: __m512i) -> [f32; 16] {
+    floats(_mm512_castsi512_ps(lanes))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn floats(lanes: __m512) -> [f32; 16] {
+    let mut floats = [0.0; 16];
+    store(lanes, &mut floats);
+    floats
 }
 
 /// Four vectors of codes.
 type Codes = [__m512i; 4];
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn load_codes([a, b, c, d]: &[[u32; 16]; 4]) -> Codes {
-    [load_lanes(a), load_lanes(b), load_lanes(c), load_lanes(d)]
-}
 
 /// Adds the products of sixteen codes of each row with as many of the activation.
 #[inline]
@@ -190,14 +283,13 @@ fn multiply(sum: __m512i, [a, b, c, d]: Codes, q: &[i8; 16]) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn add_32<const OFFSET: u32, const MINIMUM: bool>(
-    block: &Block32<16>,
+    block: &Block32<__m512i, __m512>,
     b: usize,
     activations: &[RowQ32<'_>],
-    sums: &mut [Lanes<f32, 16>],
+    sums: &mut [__m512],
 ) {
-    let [first, last] = block.codes.as_chunks::<4>().0 else { return };
-    let (first, last) = (load_codes(first), load_codes(last));
-    let (d, m) = (load_floats(&block.d), load_floats(&block.m));
+    let &[first, last] = block.codes.as_chunks::<4>().0 else { return };
+    let (d, m) = (block.d, block.m);
     for (activation, lanes) in activations.iter().zip(sums) {
         let (Some(q), Some(&da)) = (activation.q().get(b), activation.d().get(b)) else { return };
         let [q_first, q_last] = q.as_chunks::<16>().0 else { return };
@@ -216,23 +308,22 @@ fn add_32<const OFFSET: u32, const MINIMUM: bool>(
             let Some(&s) = activation.s().get(b) else { return };
             term = _mm512_add_ps(term, _mm512_mul_ps(m, _mm512_set1_ps(s)));
         }
-        let sum = _mm512_add_ps(load_floats(&lanes.0), term);
-        store(sum, &mut lanes.0);
+        *lanes = _mm512_add_ps(*lanes, term);
     }
 }
 
 /// The exact sums of a block of each row with a block of each activation.
-type Integers = [Lanes<u32, 16>; tile::TILE];
+type Integers = [__m512i; tile::TILE];
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn add_256<const SCALES: usize, const MINIMUM: bool>(
-    block: &Block256<16>,
+    block: &Block256<__m512i, __m512>,
     b: usize,
     activations: &[RowQ256<'_>],
-    sums: &mut [Lanes<f32, 16>],
+    sums: &mut [__m512],
 ) {
-    let mut integers = [Lanes([0; 16]); tile::TILE];
+    let mut integers = [_mm512_setzero_si512(); tile::TILE];
     if SCALES == 0 {
         let planes = block.codes.as_chunks::<8>().0.iter().zip(block.high.as_chunks::<8>().0);
         for (part, (low, high)) in planes.enumerate() {
@@ -243,7 +334,7 @@ fn add_256<const SCALES: usize, const MINIMUM: bool>(
             let mut scales = [_mm512_setzero_si512(); 4];
             let here = block.scales.iter().skip(part * (SCALES / 4)).take(SCALES / 4);
             for (to, scale) in scales.iter_mut().zip(here) {
-                *to = load_lanes(&scale.map(|scale| scale as u32));
+                *to = *scale;
             }
             add_part::<SCALES>(codes, scales, (b, part), activations, &mut integers);
         }
@@ -255,20 +346,19 @@ fn add_256<const SCALES: usize, const MINIMUM: bool>(
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn add_part<const SCALES: usize>(
-    codes: &[[u32; 16]; 16],
+    codes: &[__m512i; 16],
     scales: [__m512i; 4],
     (b, part): (usize, usize),
     activations: &[RowQ256<'_>],
     integers: &mut Integers,
 ) {
-    let [c0, c1, c2, c3] = codes.as_chunks::<4>().0 else { return };
-    let (c0, c1, c2, c3) = (load_codes(c0), load_codes(c1), load_codes(c2), load_codes(c3));
+    let &[c0, c1, c2, c3] = codes.as_chunks::<4>().0 else { return };
     let ([s0, s1, s2, s3], zero) = (scales, _mm512_setzero_si512());
     for (activation, integers) in activations.iter().zip(integers) {
         let Some(q) = activation.q().get(b) else { return };
         let Some(q) = q.as_chunks::<64>().0.get(part) else { return };
         let [q0, q1, q2, q3] = q.as_chunks::<16>().0 else { return };
-        let before = load_lanes(&integers.0);
+        let before = *integers;
         let sum = match SCALES {
             16 => {
                 let first = _mm512_mullo_epi32(multiply(zero, c0, q0), s0);
@@ -293,7 +383,7 @@ fn add_part<const SCALES: usize>(
                 multiply(multiply(sum, c2, q2), c3, q3)
             }
         };
-        store_lanes(sum, &mut integers.0);
+        *integers = sum;
     }
 }
 
@@ -301,23 +391,22 @@ fn add_part<const SCALES: usize>(
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn add_planes(
-    low: &[[u32; 16]; 8],
-    high: &[[u32; 16]; 8],
+    low: &[__m512i; 8],
+    high: &[__m512i; 8],
     (b, part): (usize, usize),
     activations: &[RowQ256<'_>],
     integers: &mut Integers,
 ) {
-    let ([l0, l1], [h0, h1]) = (low.as_chunks::<4>().0, high.as_chunks::<4>().0) else { return };
-    let (l0, l1, h0, h1) = (load_codes(l0), load_codes(l1), load_codes(h0), load_codes(h1));
+    let (&[l0, l1], &[h0, h1]) = (low.as_chunks::<4>().0, high.as_chunks::<4>().0) else { return };
     let zero = _mm512_setzero_si512();
     for (activation, integers) in activations.iter().zip(integers) {
         let Some(q) = activation.q().get(b) else { return };
         let Some(q) = q.as_chunks::<32>().0.get(part) else { return };
         let [q0, q1] = q.as_chunks::<16>().0 else { return };
-        let low = multiply(multiply(load_lanes(&integers.0), l0, q0), l1, q1);
+        let low = multiply(multiply(*integers, l0, q0), l1, q1);
         let high = multiply(multiply(zero, h0, q0), h1, q1);
         let sum = _mm512_add_epi32(low, _mm512_slli_epi32::<7>(high));
-        store_lanes(sum, &mut integers.0);
+        *integers = sum;
     }
 }
 
@@ -325,21 +414,20 @@ fn add_planes(
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn add_terms<const MINIMUM: bool>(
-    block: &Block256<16>,
+    block: &Block256<__m512i, __m512>,
     b: usize,
     activations: &[RowQ256<'_>],
     integers: &Integers,
-    sums: &mut [Lanes<f32, 16>],
+    sums: &mut [__m512],
 ) {
-    let [c0, c1] = block.corrections.as_chunks::<4>().0 else { return };
-    let (c0, c1) = (load_codes(c0), load_codes(c1));
-    let (d, m) = (load_floats(&block.d), load_floats(&block.m));
+    let &[c0, c1] = block.corrections.as_chunks::<4>().0 else { return };
+    let (d, m) = (block.d, block.m);
     for ((activation, integers), lanes) in activations.iter().zip(integers).zip(sums) {
         let (Some(of_codes), Some(&da)) = (activation.sums().get(b), activation.d().get(b)) else {
             return;
         };
         let [first, last] = of_codes.as_chunks::<8>().0 else { return };
-        let (da, mut integer) = (_mm512_set1_ps(da), load_lanes(&integers.0));
+        let (da, mut integer) = (_mm512_set1_ps(da), *integers);
         let mut minimum = _mm512_setzero_si512();
         if MINIMUM {
             minimum = multiply_pairs(multiply_pairs(minimum, c0, first), c1, last);
@@ -351,8 +439,7 @@ fn add_terms<const MINIMUM: bool>(
             let m = _mm512_mul_ps(m, da);
             term = _mm512_sub_ps(term, _mm512_mul_ps(m, _mm512_cvtepi32_ps(minimum)));
         }
-        let sum = _mm512_add_ps(load_floats(&lanes.0), term);
-        store(sum, &mut lanes.0);
+        *lanes = _mm512_add_ps(*lanes, term);
     }
 }
 
@@ -369,10 +456,15 @@ fn multiply_pairs(sum: __m512i, [a, b, c, d]: Codes, of_codes: &[i16; 8]) -> __m
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn add_nvfp4(block: &Block64<16>, b: usize, activations: &[RowQ32<'_>], sums: &mut Sums<16>) {
+fn add_nvfp4(
+    block: &Block64<__m512i, __m512>,
+    b: usize,
+    activations: &[RowQ32<'_>],
+    sums: &mut Sums<__m512>,
+) {
     let parts = block.codes.iter().zip(&block.d).zip(sums);
-    for (part, ((codes, d), sums)) in parts.enumerate() {
-        let (codes, d, zero) = (load_codes(codes), load_floats(d), _mm512_setzero_si512());
+    for (part, ((&codes, &d), sums)) in parts.enumerate() {
+        let zero = _mm512_setzero_si512();
         let offset = [_mm512_set1_epi8(16); 4];
         let b = 2 * b + part / 2;
         for (activation, lanes) in activations.iter().zip(sums) {
@@ -385,7 +477,7 @@ fn add_nvfp4(block: &Block64<16>, b: usize, activations: &[RowQ32<'_>], sums: &m
             let sum = _mm512_sub_epi32(sum, multiply(zero, offset, q));
             let d = _mm512_mul_ps(d, _mm512_set1_ps(da));
             let term = _mm512_mul_ps(d, _mm512_cvtepi32_ps(sum));
-            store(_mm512_add_ps(load_floats(&lanes.0), term), &mut lanes.0);
+            *lanes = _mm512_add_ps(*lanes, term);
         }
     }
 }

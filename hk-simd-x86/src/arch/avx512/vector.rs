@@ -204,14 +204,6 @@ pub(super) fn load_lanes(lanes: &[u32; 16]) -> __m512i {
     unsafe { _mm512_loadu_si512(lanes.as_ptr().cast()) }
 }
 
-/// Writes the number of 32 bits of each lane.
-#[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) fn store_lanes(vector: __m512i, to: &mut [u32; 16]) {
-    // SAFETY: the reference is to as many bytes as the store takes, at any alignment.
-    unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), vector) }
-}
-
 /// The same four integers of 8 bits in each lane.
 #[inline]
 #[target_feature(enable = "avx512f")]

@@ -3,12 +3,12 @@
 
 use core::marker::PhantomData;
 
-use hk_core::dot::RowQ256;
 use hk_core::dot::portable::Weights;
 
+use super::Level;
+use super::block_256::Block256;
 use super::lanes::column;
-use super::of_256::{Block256, Type256};
-use super::{Lanes, Level};
+use super::of_256::{Kind, Type256};
 
 /// The type that `B` is a block of.
 pub(in crate::arch) struct Generic<B>(PhantomData<B>);
@@ -17,16 +17,17 @@ pub(in crate::arch) struct Generic<B>(PhantomData<B>);
 const OFFSET: i16 = 4096;
 
 impl<B: Weights<256>, const BYTES: usize> Type256<BYTES> for Generic<B> {
+    const KIND: Kind = Kind::Planes;
+
     #[inline(always)]
     fn unpack<V: Level<L>, const L: usize>(
         level: V,
-        blocks: [&[u8; BYTES]; L],
-        to: &mut Block256<L>,
+        blocks: &[&[u8; BYTES]; L],
+        to: &mut Block256<V::V, V::F>,
     ) {
-        let mut planes = [[[0; 256]; L]; 2];
-        let [low_plane, high_plane] = &mut planes;
-        let rows = blocks.iter().zip(low_plane.iter_mut().zip(high_plane.iter_mut()));
-        for ((block, (low, high)), d) in rows.zip(&mut to.d) {
+        let (mut low_plane, mut high_plane, mut d) = ([[0; 256]; L], [[0; 256]; L], [0.0; L]);
+        let rows = blocks.iter().zip(low_plane.iter_mut().zip(&mut high_plane));
+        for ((block, (low, high)), d) in rows.zip(&mut d) {
             let Ok(block) = B::ref_from_bytes(block.as_slice()) else { return };
             let mut integers = [0; 256];
             block.unpack(&mut integers);
@@ -38,25 +39,14 @@ impl<B: Weights<256>, const BYTES: usize> Type256<BYTES> for Generic<B> {
             }
             *d = block.scale();
         }
-        let [low_plane, high_plane] = &planes;
-        for (plane, codes) in [(low_plane, &mut to.codes), (high_plane, &mut to.high)] {
-            let plane: [&[u8; 256]; L] = plane.each_ref();
+        for (plane, codes) in [(&low_plane, &mut to.codes), (&high_plane, &mut to.high)] {
+            let plane = plane.each_ref();
             for (at, codes) in (0..256).step_by(16).zip(codes.as_chunks_mut::<4>().0) {
-                *codes = level.transpose(column(&plane, at));
+                *codes = column(level, &plane, at);
             }
         }
         let offset = u32::from((-OFFSET) as u16);
-        to.corrections = [[offset | offset << 16; L]; 8];
-    }
-
-    #[inline(always)]
-    fn add<V: Level<L>, const L: usize>(
-        level: V,
-        block: &Block256<L>,
-        b: usize,
-        activations: &[RowQ256<'_>],
-        sums: &mut [Lanes<f32, L>],
-    ) {
-        level.add_256::<0, false, false>(block, b, activations, sums);
+        to.corrections = [level.splat(offset | offset << 16); 8];
+        to.d = level.load_floats(&d);
     }
 }

@@ -8,11 +8,13 @@
 //! in the lanes of one vector then, next to one another like the scales of the rows, and the
 //! f32 steps of dot-products.md are done for all rows at once.
 //!
-//! Nothing here uses an instruction set: loops over arrays of `L` lanes become vector code in
-//! the function of a level that all of this is inlined into.
+//! Nothing here uses an instruction set, but for what a [`Level`] does with its vectors: all
+//! of it is inlined into a function of that level.
 
+mod block_256;
 mod generic;
 mod lanes;
+mod level;
 mod nvfp4;
 mod of_256;
 mod of_32;
@@ -24,71 +26,16 @@ use hk_core::Activation;
 use hk_core::dot::{RowQ32, RowQ256};
 
 use super::call::Matrix;
-use lanes::each;
 
-pub(super) use generic::Generic;
+pub(super) use block_256::Block256;
+pub(super) use level::{Level, Sums};
 pub(super) use nvfp4::{Block64, by_blocks_of_nvfp4};
 pub(super) use of_32::{Block32, Type32};
-pub(super) use of_256::{Block256, Type256};
+pub(super) use of_256::Type256;
 pub(super) use table::{Kernels, kernel};
 
 /// Activations that a block is multiplied with each time it is unpacked.
 pub(super) const TILE: usize = 64;
-
-/// A vector of a level: `L` lanes where it loads them best.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-pub(super) struct Lanes<T, const L: usize>(pub(super) [T; L]);
-
-/// The sums of a group of rows with a tile of activations: four lanes (dot-products.md, "Sum")
-/// for each product.
-pub(super) type Sums<const L: usize> = [[Lanes<f32, L>; TILE]; 4];
-
-/// What a level does with vectors of `L` lanes, a lane a weight row.
-///
-/// Values are handed out only in functions that have the features of the level.
-pub(super) trait Level<const L: usize>: Copy {
-    /// Sixteen bytes of each row as four vectors: bytes `4k` to `4k + 3` in vector `k`.
-    fn transpose(self, rows: [&[u8; 16]; L]) -> [[u32; L]; 4];
-
-    /// The f16 in the low half of each lane.
-    fn halves(self, bits: [u32; L]) -> [f32; L];
-
-    /// What stands in `table` for each byte, all under 16, of `codes`.
-    fn look_up(self, table: &[u8; 16], codes: [u32; L]) -> [u32; L];
-
-    /// Adds the terms of a block of each row with block `b` of each activation to `sums`.
-    /// Codes are unsigned, with the offset that is to be taken off: none (0), or the power
-    /// of two that is at least half of what codes reach.
-    fn add_32<const OFFSET: u32, const MINIMUM: bool>(
-        self,
-        block: &Block32<L>,
-        b: usize,
-        activations: &[RowQ32<'_>],
-        sums: &mut [Lanes<f32, L>],
-    );
-
-    /// As [`add_32`](Self::add_32), for blocks of 256 weights with `SCALES` sub-scales: 16, 8
-    /// or 1 (which is 1); or 0 for two planes of codes. `WIDE` codes go beyond 128. With
-    /// `MINIMUM`, the corrections times `m` are taken off; else they are part of the sum.
-    fn add_256<const SCALES: usize, const WIDE: bool, const MINIMUM: bool>(
-        self,
-        block: &Block256<L>,
-        b: usize,
-        activations: &[RowQ256<'_>],
-        sums: &mut [Lanes<f32, L>],
-    );
-
-    /// Adds the terms of a stored block of nvfp4 of each row, four blocks of 16, with blocks
-    /// `2b` and `2b + 1` of each activation to the four lanes of `sums`.
-    fn add_nvfp4(
-        self,
-        block: &Block64<L>,
-        b: usize,
-        activations: &[RowQ32<'_>],
-        sums: &mut Sums<L>,
-    );
-}
 
 /// A group of weight rows, as blocks. A last group of fewer rows is filled up with its own
 /// last row.
@@ -108,7 +55,7 @@ impl<'a, const L: usize, const BYTES: usize> Group<'a, L, BYTES> {
 
     /// Block `b` of each row, for all `b`.
     #[inline(always)]
-    fn for_each_block(&self, mut f: impl FnMut(usize, [&'a [u8; BYTES]; L])) {
+    fn for_each_block(&self, mut f: impl FnMut(usize, &[&'a [u8; BYTES]; L])) {
         let count = self.0.first().map_or(0, |row| row.len());
         for b in 0..count {
             let mut blocks: [&[u8; BYTES]; L] = [&[0; BYTES]; L];
@@ -116,7 +63,7 @@ impl<'a, const L: usize, const BYTES: usize> Group<'a, L, BYTES> {
                 let Some(block) = row.get(b) else { return };
                 *to = block;
             }
-            f(b, blocks);
+            f(b, &blocks);
         }
     }
 }
@@ -128,7 +75,7 @@ fn by_groups<'a, V, A, const L: usize, const BYTES: usize>(
     level: V,
     matrix: Matrix<'a>,
     rows_of: impl Fn(&'a [Activation<'a>]) -> Option<[A; TILE]>,
-    mut sum: impl FnMut(&Group<'a, L, BYTES>, &[A], &mut Sums<L>),
+    mut sum: impl FnMut(&Group<'a, L, BYTES>, &[A], &mut Sums<V::F>),
 ) where
     V: Level<L>,
 {
@@ -142,7 +89,7 @@ fn by_groups<'a, V, A, const L: usize, const BYTES: usize>(
         for (tile, activations) in activations.chunks(TILE).enumerate() {
             let Some(prepared) = rows_of(activations) else { return };
             let Some(prepared) = prepared.get(..activations.len()) else { return };
-            let mut sums = [[Lanes([0.0; L]); TILE]; 4];
+            let mut sums = [[level.load_floats(&[0.0; L]); TILE]; 4];
             sum(&group, prepared, &mut sums);
             put(level, &sums, activations.len(), out, stride, tile * TILE);
         }
@@ -154,7 +101,7 @@ fn by_groups<'a, V, A, const L: usize, const BYTES: usize>(
 #[inline(always)]
 fn put<V: Level<L>, const L: usize>(
     level: V,
-    sums: &Sums<L>,
+    sums: &Sums<V::F>,
     activations: usize,
     out: &mut [f32],
     stride: usize,
@@ -165,13 +112,10 @@ fn put<V: Level<L>, const L: usize>(
     let lanes = lanes.zip(sums2.as_chunks::<L>().0.iter().zip(sums3.as_chunks::<L>().0));
     // As many activations as rows at a time: a square to be transposed.
     for (at, ((l0, l1), (l2, l3))) in (at..at + activations).step_by(L).zip(lanes) {
-        let mut square = [Lanes([0.0; L]); L];
+        let mut square = [[0.0; L]; L];
         let lanes = l0.iter().zip(l1).zip(l2.iter().zip(l3));
-        for (to, ((l0, l1), (l2, l3))) in square.iter_mut().zip(lanes) {
-            let lanes = l0.0.iter().zip(l1.0).zip(l2.0.iter().zip(l3.0));
-            for (to, ((l0, l1), (l2, l3))) in to.0.iter_mut().zip(lanes) {
-                *to = (l0 + l1) + (l2 + l3);
-            }
+        for (to, ((&l0, &l1), (&l2, &l3))) in square.iter_mut().zip(lanes) {
+            *to = level.floats(level.add(level.add(l0, l1), level.add(l2, l3)));
         }
         put_square(level, &square, out.chunks_exact_mut(stride), at);
     }
@@ -182,19 +126,19 @@ fn put<V: Level<L>, const L: usize>(
 #[inline(always)]
 fn put_square<'a, V: Level<L>, const L: usize>(
     level: V,
-    square: &[Lanes<f32, L>; L],
+    square: &[[f32; L]; L],
     mut rows: impl Iterator<Item = &'a mut [f32]>,
     at: usize,
 ) {
     for column in 0..L / 4 {
         let mut quads = [&[0; 16]; L];
         for (to, from) in quads.iter_mut().zip(square) {
-            let quad = from.0.as_chunks::<4>().0.get(column);
+            let quad = from.as_chunks::<4>().0.get(column);
             *to = quad.and_then(|quad| quad.as_bytes().first_chunk()).unwrap_or(to);
         }
         for products in level.transpose(quads) {
             let Some(to) = rows.next().and_then(|row| row.get_mut(at..)) else { return };
-            let products = each(products, f32::from_bits);
+            let products = level.bits_of_floats(products);
             match to.first_chunk_mut() {
                 Some(to) => *to = products,
                 None => to.iter_mut().zip(products).for_each(|(to, product)| *to = product),
@@ -237,7 +181,7 @@ pub(super) fn by_blocks_of_32<T, V, const L: usize, const BYTES: usize>(
     V: Level<L>,
 {
     by_groups(level, matrix, rows_q32, |group: &Group<'_, L, BYTES>, activations, sums| {
-        let mut unpacked = Block32::EMPTY;
+        let mut unpacked = Block32::zero(level);
         group.for_each_block(|b, blocks| {
             T::unpack(level, blocks, &mut unpacked);
             T::add(level, &unpacked, b, activations, &mut sums[b % 4]);
@@ -255,7 +199,7 @@ pub(super) fn by_blocks_of_256<T, V, const L: usize, const BYTES: usize>(
     V: Level<L>,
 {
     by_groups(level, matrix, rows_q256, |group: &Group<'_, L, BYTES>, activations, sums| {
-        let mut unpacked = Block256::EMPTY;
+        let mut unpacked = Block256::zero(level);
         group.for_each_block(|b, blocks| {
             T::unpack(level, blocks, &mut unpacked);
             T::add(level, &unpacked, b, activations, &mut sums[b % 4]);

@@ -1,41 +1,56 @@
 //! Blocks of 32 weights.
 
-use super::lanes::{both, bytes, column, each, shorts, words};
-use super::{Lanes, Level};
 use hk_core::dot::RowQ32;
 
+use super::Level;
+use super::lanes::{bits, bytes, column, columns, shorts, two_halves, words};
+
 /// A block of each row, taken apart.
-#[repr(C, align(64))]
-pub(in crate::arch) struct Block32<const L: usize> {
+pub(in crate::arch) struct Block32<V, F> {
     /// Four codes of each row in a vector, unsigned: those of weights `4k` to `4k + 3` in
     /// vector `k`.
-    pub(in crate::arch) codes: [[u32; L]; 8],
+    pub(in crate::arch) codes: [V; 8],
     /// The scales.
-    pub(in crate::arch) d: [f32; L],
+    pub(in crate::arch) d: F,
     /// The minimums.
-    pub(in crate::arch) m: [f32; L],
+    pub(in crate::arch) m: F,
 }
 
-impl<const L: usize> Block32<L> {
-    pub(super) const EMPTY: Self = Block32 { codes: [[0; L]; 8], d: [0.0; L], m: [0.0; L] };
+impl<V: Copy, F: Copy> Block32<V, F> {
+    /// Blocks of nothing but zeros.
+    #[inline(always)]
+    pub(super) fn zero<const L: usize>(level: impl Level<L, V = V, F = F>) -> Self {
+        let zero = level.load_floats(&[0.0; L]);
+        Block32 { codes: [level.splat(0); 8], d: zero, m: zero }
+    }
 
     /// The codes from nibbles: four vectors of low ones, then four of high ones.
     #[inline(always)]
-    fn set_nibbles(&mut self, qs: [[u32; L]; 4], code: impl Fn([u32; L]) -> [u32; L]) {
-        let (low, high) = self.codes.split_at_mut(4);
-        for ((low, high), q) in low.iter_mut().zip(high).zip(qs) {
-            *low = code(each(q, |q| q & bytes(15)));
-            *high = code(each(q, |q| q >> 4 & bytes(15)));
+    fn set_nibbles<const L: usize>(&mut self, level: impl Level<L, V = V>, qs: [V; 4]) {
+        let [q0, q1, q2, q3] = qs;
+        let [c0, c1, c2, c3, c4, c5, c6, c7] = &mut self.codes;
+        for (low, high, q) in [(c0, c4, q0), (c1, c5, q1), (c2, c6, q2), (c3, c7, q3)] {
+            *low = bits(level, q, 0, 15);
+            *high = bits(level, q, 4, 15);
+        }
+    }
+
+    /// What stands in `table` for each code, all of which are under 16.
+    #[inline(always)]
+    fn look_up<const L: usize>(&mut self, level: impl Level<L, V = V>, table: &[u8; 16]) {
+        for codes in &mut self.codes {
+            *codes = level.look_up(table, *codes);
         }
     }
 
     /// Adds fifth bits to the codes: bit `i` of `qh` to weight `i`.
     #[inline(always)]
-    fn add_fifths(&mut self, qh: [u32; L]) {
-        for (k, codes) in self.codes.iter_mut().enumerate() {
-            // The four bits to four bytes: shifted by 0, 7, 14 and 21 none meets another.
-            let spread = each(qh, |qh| (qh >> (4 * k) & 15).wrapping_mul(0x0020_4081));
-            *codes = both(*codes, spread, |code, bits| code | (bits & bytes(1)) << 4);
+    fn add_fifths<const L: usize>(&mut self, level: impl Level<L, V = V>, qh: V) {
+        for (k, codes) in (0..8).zip(&mut self.codes) {
+            // The four bits to four bytes: shifted by 4, 11, 18 and 25 none meets another.
+            let four = level.and(level.shift_right(qh, 4 * k), level.splat(15));
+            let spread = level.mul(four, level.splat(0x0204_0810));
+            *codes = level.or(*codes, level.and(spread, level.splat(bytes(16))));
         }
     }
 }
@@ -48,18 +63,18 @@ pub(in crate::arch) trait Type32<const BYTES: usize> {
     /// Takes a block of each row apart.
     fn unpack<V: Level<L>, const L: usize>(
         level: V,
-        blocks: [&[u8; BYTES]; L],
-        to: &mut Block32<L>,
+        blocks: &[&[u8; BYTES]; L],
+        to: &mut Block32<V::V, V::F>,
     );
 
     /// [`Level::add_32`].
     #[inline(always)]
     fn add<V: Level<L>, const L: usize>(
         level: V,
-        block: &Block32<L>,
+        block: &Block32<V::V, V::F>,
         b: usize,
         activations: &[RowQ32<'_>],
-        sums: &mut [Lanes<f32, L>],
+        sums: &mut [V::F],
     ) {
         match Self::OFFSET {
             8 => level.add_32::<8, false>(block, b, activations, sums),
@@ -82,19 +97,25 @@ impl Type32<18> for Q4_0 {
     const OFFSET: u32 = 8;
 
     #[inline(always)]
-    fn unpack<V: Level<L>, const L: usize>(level: V, blocks: [&[u8; 18]; L], to: &mut Block32<L>) {
-        to.set_nibbles(level.transpose(column(&blocks, 2)), |codes| codes);
-        to.d = level.halves(shorts(&blocks, 0));
+    fn unpack<V: Level<L>, const L: usize>(
+        level: V,
+        blocks: &[&[u8; 18]; L],
+        to: &mut Block32<V::V, V::F>,
+    ) {
+        to.set_nibbles(level, column(level, blocks, 2));
+        to.d = level.halves(shorts(level, blocks, 0));
     }
 }
 
 impl Type32<20> for Q4_1 {
     #[inline(always)]
-    fn unpack<V: Level<L>, const L: usize>(level: V, blocks: [&[u8; 20]; L], to: &mut Block32<L>) {
-        to.set_nibbles(level.transpose(column(&blocks, 4)), |codes| codes);
-        let scales = words(&blocks, 0);
-        to.d = level.halves(each(scales, |bits| bits & 0xFFFF));
-        to.m = level.halves(each(scales, |bits| bits >> 16));
+    fn unpack<V: Level<L>, const L: usize>(
+        level: V,
+        blocks: &[&[u8; 20]; L],
+        to: &mut Block32<V::V, V::F>,
+    ) {
+        to.set_nibbles(level, column(level, blocks, 4));
+        (to.d, to.m) = two_halves(level, blocks, 0);
     }
 }
 
@@ -102,21 +123,27 @@ impl Type32<22> for Q5_0 {
     const OFFSET: u32 = 16;
 
     #[inline(always)]
-    fn unpack<V: Level<L>, const L: usize>(level: V, blocks: [&[u8; 22]; L], to: &mut Block32<L>) {
-        to.set_nibbles(level.transpose(column(&blocks, 6)), |codes| codes);
-        to.add_fifths(words(&blocks, 2));
-        to.d = level.halves(shorts(&blocks, 0));
+    fn unpack<V: Level<L>, const L: usize>(
+        level: V,
+        blocks: &[&[u8; 22]; L],
+        to: &mut Block32<V::V, V::F>,
+    ) {
+        to.set_nibbles(level, column(level, blocks, 6));
+        to.add_fifths(level, words(level, blocks, 2));
+        to.d = level.halves(shorts(level, blocks, 0));
     }
 }
 
 impl Type32<24> for Q5_1 {
     #[inline(always)]
-    fn unpack<V: Level<L>, const L: usize>(level: V, blocks: [&[u8; 24]; L], to: &mut Block32<L>) {
-        to.set_nibbles(level.transpose(column(&blocks, 8)), |codes| codes);
-        to.add_fifths(words(&blocks, 4));
-        let scales = words(&blocks, 0);
-        to.d = level.halves(each(scales, |bits| bits & 0xFFFF));
-        to.m = level.halves(each(scales, |bits| bits >> 16));
+    fn unpack<V: Level<L>, const L: usize>(
+        level: V,
+        blocks: &[&[u8; 24]; L],
+        to: &mut Block32<V::V, V::F>,
+    ) {
+        to.set_nibbles(level, column(level, blocks, 8));
+        to.add_fifths(level, words(level, blocks, 4));
+        (to.d, to.m) = two_halves(level, blocks, 0);
     }
 }
 
@@ -124,14 +151,17 @@ impl Type32<34> for Q8_0 {
     const OFFSET: u32 = 128;
 
     #[inline(always)]
-    fn unpack<V: Level<L>, const L: usize>(level: V, blocks: [&[u8; 34]; L], to: &mut Block32<L>) {
-        for (to, at) in to.codes.as_chunks_mut::<4>().0.iter_mut().zip([2, 18]) {
+    fn unpack<V: Level<L>, const L: usize>(
+        level: V,
+        blocks: &[&[u8; 34]; L],
+        to: &mut Block32<V::V, V::F>,
+    ) {
+        to.codes = columns(level, blocks, 2);
+        for codes in &mut to.codes {
             // A flipped sign bit is 128 added.
-            for (to, q) in to.iter_mut().zip(level.transpose(column(&blocks, at))) {
-                *to = each(q, |q| q ^ bytes(0x80));
-            }
+            *codes = level.xor(*codes, level.splat(bytes(0x80)));
         }
-        to.d = level.halves(shorts(&blocks, 0));
+        to.d = level.halves(shorts(level, blocks, 0));
     }
 }
 
@@ -147,23 +177,44 @@ impl Type32<18> for Iq4Nl {
     const OFFSET: u32 = 128;
 
     #[inline(always)]
-    fn unpack<V: Level<L>, const L: usize>(level: V, blocks: [&[u8; 18]; L], to: &mut Block32<L>) {
-        let qs = level.transpose(column(&blocks, 2));
-        to.set_nibbles(qs, |codes| level.look_up(&IQ4, codes));
-        to.d = level.halves(shorts(&blocks, 0));
+    fn unpack<V: Level<L>, const L: usize>(
+        level: V,
+        blocks: &[&[u8; 18]; L],
+        to: &mut Block32<V::V, V::F>,
+    ) {
+        to.set_nibbles(level, column(level, blocks, 2));
+        to.look_up(level, &IQ4);
+        to.d = level.halves(shorts(level, blocks, 0));
     }
 }
+
+/// 2^(e - 128), the scale that stands as `e` in a block of mxfp4.
+static POWERS: [f32; 256] = {
+    let mut powers = [0.0; 256];
+    let mut e = 0;
+    while e < 256 {
+        // The first two are subnormals.
+        powers[e] = f32::from_bits(if e < 2 { 0x0020_0000 << e } else { (e as u32 - 1) << 23 });
+        e += 1;
+    }
+    powers
+};
 
 impl Type32<17> for Mxfp4 {
     const OFFSET: u32 = 16;
 
     #[inline(always)]
-    fn unpack<V: Level<L>, const L: usize>(level: V, blocks: [&[u8; 17]; L], to: &mut Block32<L>) {
-        let qs = level.transpose(column(&blocks, 1));
-        to.set_nibbles(qs, |codes| level.look_up(&DOUBLED, codes));
-        let e = each(shorts(&blocks, 0), |bits| bits & 0xFF);
-        // 2^(e - 128), a subnormal for e < 2.
-        let power = |e: u32| if e < 2 { 0x0020_0000 << e } else { (e - 1) << 23 };
-        to.d = each(each(e, power), f32::from_bits);
+    fn unpack<V: Level<L>, const L: usize>(
+        level: V,
+        blocks: &[&[u8; 17]; L],
+        to: &mut Block32<V::V, V::F>,
+    ) {
+        to.set_nibbles(level, column(level, blocks, 1));
+        to.look_up(level, &DOUBLED);
+        let mut d = [0.0; L];
+        for (d, block) in d.iter_mut().zip(blocks) {
+            *d = POWERS[usize::from(block[0])];
+        }
+        to.d = level.load_floats(&d);
     }
 }

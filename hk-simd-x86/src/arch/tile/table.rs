@@ -4,7 +4,8 @@ use hk_core::StorageType;
 use hk_core::blocks;
 use hk_core::dot::portable::Weights;
 
-use super::{Generic, Type32, Type256, of_32, of_256};
+use super::generic::Generic;
+use super::{Type32, Type256, of_32, of_256};
 use crate::arch::call::DotMatrix;
 
 /// Functions with the features of a level, for any type.
