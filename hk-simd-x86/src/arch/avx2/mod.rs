@@ -3,9 +3,10 @@
 mod activation;
 mod between;
 mod dense;
-mod dot;
+pub(super) mod dot;
 mod fp4;
 mod iq1;
+pub(super) mod iq23;
 mod iq4;
 mod legacy;
 mod shell;
@@ -44,6 +45,7 @@ impl Avx2 {
             .or_else(|| legacy::decode(storage))
             .or_else(|| fp4::decode(storage))
             .or_else(|| iq1::decode(storage))
+            .or_else(|| iq23::decode(storage))
             .or_else(|| iq4::decode(storage))
             .or_else(|| ternary::decode(storage))
             .or_else(|| table::decode::<Shell>(storage))

@@ -48,13 +48,26 @@ pub(super) fn products<const BYTES: usize>(
     activation: RowQ256<'_>,
     block: impl Fn([&[u8; BYTES]; 2], Block<'_>) -> Products,
 ) {
+    products_of(1.0, rows, activation, block);
+}
+
+/// As [`products`], of scales that are multiplied with `power`, a power of two.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn products_of<const BYTES: usize>(
+    power: f32,
+    rows: Rows<'_>,
+    activation: RowQ256<'_>,
+    block: impl Fn([&[u8; BYTES]; 2], Block<'_>) -> Products,
+) {
     rows.by(|rows: [&[u8]; 2]| {
         let mut lanes = _mm256_setzero_ps();
         steps_of_256(rows, &activation, |rows, activation| {
             let [a, b, c, d] = four(rows, &activation, &block);
             let sums = sum_halves([a.sums, b.sums, c.sums, d.sums]);
             let scales = first_of_halves([a.scales, b.scales, c.scales, d.scales]);
-            let scale = _mm256_mul_ps(even_words(scales), in_halves(activation.d));
+            let scale = _mm256_mul_ps(even_words(scales), _mm256_set1_ps(power));
+            let scale = _mm256_mul_ps(scale, in_halves(activation.d));
             lanes = _mm256_add_ps(lanes, _mm256_mul_ps(scale, _mm256_cvtepi32_ps(sums)));
         });
         fold_halves(lanes)

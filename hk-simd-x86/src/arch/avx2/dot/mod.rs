@@ -2,6 +2,7 @@
 
 mod by_256;
 mod dense;
+pub(in crate::arch) mod iq23;
 mod iq4;
 mod k;
 mod ternary;
@@ -14,6 +15,7 @@ use crate::arch::call::{DotMatrix, DotRows};
 pub(super) fn rows(storage: StorageType, _vnni: bool) -> Option<DotRows> {
     k::rows(storage)
         .or_else(|| dense::rows(storage))
+        .or_else(|| iq23::rows(storage))
         .or_else(|| iq4::rows(storage))
         .or_else(|| ternary::rows(storage))
 }

@@ -15,12 +15,13 @@ use super::super::iq23::{
 };
 use super::super::vector::{load_at, load_codes, load_quarters_at};
 use super::by_256::{Block, Products, products_of, rows_in_quarters};
+use crate::arch::avx2;
 use crate::arch::call::{DotRows, Rows};
 
-/// The kernel of a type, all of which need VBMI, VBMI2, BITALG and GFNI.
+/// The kernel of a type: without VBMI, VBMI2, BITALG and GFNI that of the level below.
 pub(super) fn rows(storage: StorageType, extended: bool) -> Option<DotRows> {
     if !extended {
-        return None;
+        return avx2::dot::iq23::rows(storage);
     }
     Some(DotRows::Q256(match storage {
         StorageType::IQ2_XXS => iq2_xxs,

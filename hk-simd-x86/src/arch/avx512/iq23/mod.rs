@@ -15,16 +15,17 @@ use core::arch::x86_64::*;
 
 use hk_core::StorageType;
 
+use crate::arch::avx2;
 use crate::arch::call::Decode;
 
 pub(super) use self::codebook::{IQ2, IQ3_S, IQ3_XXS};
 pub(super) use self::iq2::{nibbles_xxs, pair_s, pair_xs, pair_xxs};
 pub(super) use self::iq3::{nibbles_s, unpack_s, unpack_xxs};
 
-/// The decoder of a type, all of which need VBMI, VBMI2, BITALG and GFNI.
+/// The decoder of a type: without VBMI, VBMI2, BITALG and GFNI that of the level below.
 pub(super) fn decode(storage: StorageType, extended: bool) -> Option<Decode> {
     if !extended {
-        return None;
+        return avx2::iq23::decode(storage);
     }
     Some(match storage {
         StorageType::IQ2_XXS => decode::iq2_xxs,
