@@ -6,6 +6,7 @@
 //! cargo run --release --example generate
 //! ```
 
+mod bench;
 mod choice;
 mod progress;
 mod teller;
@@ -55,6 +56,8 @@ struct Args {
     threads: Option<NonZeroUsize>,
     #[command(flatten)]
     choice: Choice,
+    #[command(flatten)]
+    bench: bench::Options,
 }
 
 fn main() -> ExitCode {
@@ -108,6 +111,20 @@ fn run(args: &Args) -> Result<(), String> {
         engine = engine.with_context(context);
     }
     let sampler = Sampler::new(args.choice.sampling());
+    if let Some(lengths) = args.bench.lengths {
+        let vocabulary = model.vocabulary();
+        let (backend, threads) = (backend.name(), threads.count());
+        let subject = bench::Subject { model: &path, vocabulary, backend, threads };
+        return bench::run(&args.bench, lengths, subject, engine, &sampler).map_err(|error| {
+            match error {
+                bench::Failure::Model(error) => named(error),
+                bench::Failure::TooLong { tokens, room } => format!(
+                    "--bench: {tokens} tokens are more than the context holds, which is {room}"
+                ),
+                bench::Failure::Output(error) => unwritten(error),
+            }
+        });
+    }
     let mut teller = Teller::new(&tokenizer, engine, sampler, args.tokens);
     let told = match args.interactive {
         true => teller.converse(template.as_ref(), args.prompt.clone()),
@@ -132,11 +149,15 @@ fn run(args: &Args) -> Result<(), String> {
             path.display()
         ),
         Failure::Input(error) => format!("cannot read from standard input: {error}"),
-        Failure::Output(error) => format!("cannot write to standard output: {error}"),
+        Failure::Output(error) => unwritten(error),
     })?;
     outcome.report(&path, loading);
     report_memory(teller.engine());
     Ok(())
+}
+
+fn unwritten(error: io::Error) -> String {
+    format!("cannot write to standard output: {error}")
 }
 
 /// The model that ships with this example: in the source tree, or beside the program.

@@ -1,4 +1,4 @@
-//! A bar on standard error while a long prompt is read: on a terminal, after a second.
+//! A bar on standard error, for a long prompt or many runs: on a terminal, after a second.
 
 use std::time::{Duration, Instant};
 
@@ -6,25 +6,26 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A bar that counts tokens.
+/// A bar that counts tokens, or runs.
 pub struct Progress {
     bar: ProgressBar,
     started: Instant,
 }
 
 impl Progress {
-    /// A bar towards `total` tokens.
-    pub fn new(total: usize) -> Self {
+    /// A bar towards `total`, with a word on what is being done.
+    pub fn new(what: &'static str, total: usize) -> Self {
         let target = ProgressDrawTarget::hidden();
         let bar = ProgressBar::with_draw_target(Some(total as u64), target);
         // Short enough for a narrow terminal.
-        if let Ok(style) = ProgressStyle::with_template("reading {pos}/{len} {wide_bar} {eta}") {
+        if let Ok(style) = ProgressStyle::with_template("{msg} {pos}/{len} {wide_bar} {eta}") {
             bar.set_style(style);
         }
+        bar.set_message(what);
         Progress { bar, started: Instant::now() }
     }
 
-    /// Moves the bar to `done` tokens.
+    /// Moves the bar to `done`.
     pub fn set(&self, done: usize) {
         if self.bar.is_hidden() && self.started.elapsed() > PATIENCE {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());

@@ -200,7 +200,7 @@ impl<'m> Teller<'m> {
             self.sampler.restart(&self.read);
         }
         let new = &tokens[same..];
-        let progress = Progress::new(new.len());
+        let progress = Progress::new("reading", new.len());
         for (step, tokens) in new.chunks(STEP).enumerate() {
             self.engine.read(tokens)?;
             self.read.extend(tokens);

@@ -47,7 +47,7 @@ mod tokenizer;
 
 #[cfg(feature = "chat")]
 pub use chat::{ChatTemplate, Message, Role};
-pub use engine::{Engine, Task, Threads};
+pub use engine::{Engine, Part, Probe, Task, Threads};
 pub use error::{Error, Result};
 pub use hyperparameters::{Architecture, Hyperparameters};
 pub use model::{Layer, Matrix, Model, Vector};

@@ -10,6 +10,7 @@ use hk_core::{Activation, StorageType};
 use super::cache::{Cache, PAGE};
 use super::linear::Kernels;
 use super::memory;
+use super::probe::Part;
 use super::threads::{for_each, pieces};
 use crate::error::{Error, Result};
 use crate::hyperparameters::Hyperparameters;
@@ -43,12 +44,19 @@ pub(super) fn attend(
     let pieces = pieces(kernels.threads, tokens * heads, cost);
     let blocks = blocks(numbers, tokens, pieces, answers);
     let shape: Vec<_> = blocks.iter().map(|b| (b.heads.clone(), b.tokens.clone())).collect();
-    let answer = |block| answer(kernels, cache, numbers, start, queries, block);
+    let answer = |block| {
+        kernels.enter(Part::Attention);
+        answer(kernels, cache, numbers, start, queries, block)?;
+        kernels.enter(Part::Waiting);
+        Ok(())
+    };
+    kernels.enter(Part::Waiting);
     if pieces == 1 {
         blocks.into_iter().try_for_each(answer)?;
     } else {
         for_each(kernels.threads, blocks, answer)?;
     }
+    kernels.enter(Part::Rest);
     let mut answers = &answers[..];
     for (block_heads, block_tokens) in shape {
         for token in block_tokens {

@@ -8,6 +8,7 @@ use super::attention;
 use super::cache::Cache;
 use super::linear::{Kernels, Linear, Scratch};
 use super::memory;
+use super::probe::Part;
 use super::read;
 use super::rope::Rope;
 use crate::error::Result;
@@ -186,6 +187,7 @@ impl Stage<'_, '_> {
     }
 
     fn norm(&mut self, weights: &[f32]) {
+        self.kernels.enter(Part::Norms);
         let width = self.numbers.width;
         let Buffers { x, normed, .. } = &mut *self.buffers;
         for (x, normed) in x.chunks_exact(width).zip(normed.chunks_exact_mut(width)) {

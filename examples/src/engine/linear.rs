@@ -6,6 +6,7 @@ use hk_core::dot::ActivationForm;
 use hk_core::{Activation, Backend, StorageType};
 
 use super::memory;
+use super::probe::{Part, Probe};
 use super::threads::{Threads, for_each, pieces, split_rows};
 use crate::error::{Error, Result};
 use crate::model::Matrix;
@@ -68,12 +69,21 @@ pub(super) struct Scratch {
 pub(super) struct Kernels<'m> {
     pub(super) backend: &'m dyn Backend,
     pub(super) threads: &'m dyn Threads,
+    pub(super) probe: Option<&'m dyn Probe>,
 }
 
 impl Kernels<'_> {
+    /// Tells the probe, if there is one, what this thread begins with.
+    pub(super) fn enter(&self, part: Part) {
+        if let Some(probe) = self.probe {
+            probe.enter(part);
+        }
+    }
+
     /// Products of the rows of all `matrices`, one matrix after the other, with each of the
     /// rows of `columns` numbers in `input`: `out[r * inputs + a]`. The input is quantized
-    /// once for each form that the matrices need, and threads are woken once.
+    /// once for each form that the matrices need, and threads are woken once. What comes after
+    /// is, for the probe, the rest.
     pub(super) fn multiply(
         &self,
         matrices: &[&Linear<'_>],
@@ -82,6 +92,7 @@ impl Kernels<'_> {
         scratch: &mut Scratch,
         out: &mut [f32],
     ) -> Result<()> {
+        self.enter(Part::Quantizing);
         let inputs = input.len() / columns;
         let of_form = |form| matrices.iter().find(|matrix| matrix.form == form);
         let forms = [
@@ -96,6 +107,7 @@ impl Kernels<'_> {
         ];
         let [f32s, q32, q256] = forms;
         let (f32s, q32, q256) = (f32s?, q32?, q256?);
+        self.enter(Part::Waiting);
         let rows = out.len() / inputs;
         let pieces = pieces(self.threads, rows, inputs.saturating_mul(columns));
         for_each(self.threads, split_rows(out, inputs, pieces), |(mut first, mut part)| {
@@ -111,14 +123,18 @@ impl Kernels<'_> {
                     ActivationForm::Q32 => &q32,
                     ActivationForm::Q256 => &q256,
                 };
+                self.enter(Part::Matrices(matrix.storage));
                 matrix.rows_into(self.backend, activations, first, out)?;
                 (first, part) = (0, rest);
                 if part.is_empty() {
                     break;
                 }
             }
+            self.enter(Part::Waiting);
             Ok(())
-        })
+        })?;
+        self.enter(Part::Rest);
+        Ok(())
     }
 
     /// Each row of `input` in the form that `matrix` needs.

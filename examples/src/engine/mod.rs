@@ -14,6 +14,7 @@ mod cache;
 mod layer;
 mod linear;
 mod memory;
+mod probe;
 mod rope;
 mod threads;
 
@@ -24,6 +25,7 @@ use hk_core::Backend;
 use self::cache::Cache;
 use self::layer::{Buffers, Layer, Stage, norm};
 use self::linear::{Kernels, Linear, Scratch};
+pub use self::probe::{Part, Probe};
 use self::rope::Rope;
 pub use self::threads::{Task, Threads};
 use crate::error::{Error, Result};
@@ -84,7 +86,7 @@ impl<'m> Engine<'m> {
             .collect::<Result<_>>()?;
         Ok(Engine {
             model,
-            kernels: Kernels { backend, threads },
+            kernels: Kernels { backend, threads, probe: None },
             output_norm: read(&model.output_norm, numbers.width, backend)?,
             output: Linear::new(model.output)?,
             rope: Rope::new(model, backend)?,
@@ -104,6 +106,13 @@ impl<'m> Engine<'m> {
     #[must_use]
     pub fn with_context(mut self, tokens: usize) -> Self {
         self.context = tokens.min(self.model.hyperparameters.context);
+        self
+    }
+
+    /// Lets `probe` know from now on what the engine is at.
+    #[must_use]
+    pub fn with_probe(mut self, probe: &'m dyn Probe) -> Self {
+        self.kernels.probe = Some(probe);
         self
     }
 
@@ -186,6 +195,7 @@ impl<'m> Engine<'m> {
 
     /// Takes up to [`BATCH`] tokens through the model.
     fn forward(&mut self, tokens: &[u32]) -> Result<()> {
+        self.kernels.enter(Part::Rest);
         let numbers = &self.model.hyperparameters;
         let (start, width) = (self.position, numbers.width);
         for cache in &mut self.caches {
@@ -235,6 +245,7 @@ impl<'m> Engine<'m> {
         let normed = &mut self.buffers.normed;
         memory::resize(normed, width)?;
         let backend = self.kernels.backend;
+        self.kernels.enter(Part::Norms);
         norm(backend, &self.last, &self.output_norm, epsilon, normed);
         let (scratch, logits) = (&mut self.scratch, &mut self.logits);
         self.kernels.multiply(&[&self.output], normed, width, scratch, logits)?;

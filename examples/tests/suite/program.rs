@@ -304,3 +304,57 @@ fn options_out_of_range_are_refused() {
         assert!(error.contains(part) && error.contains(option), "{error}");
     }
 }
+
+/// The number after `key` in JSON of one key a line.
+fn number(json: &str, key: &str) -> f64 {
+    let mut lines = json.lines().filter_map(|line| line.trim().strip_prefix(&format!("{key:?}: ")));
+    let number = lines.next().unwrap_or_else(|| panic!("no {key} in {json}"));
+    number.trim_end_matches(',').parse().unwrap()
+}
+
+#[test]
+fn speed_is_measured_by_part() {
+    let (json, _) = said(&["--bench", "70,5", "--threads", "2", "--runs", "3", "--json"]);
+    assert_eq!([number(&json, "threads"), number(&json, "runs")], [2.0, 3.0]);
+    for (name, tokens) in [("prompt", 70.0), ("decode", 5.0)] {
+        assert_eq!(number(&json, &format!("{name}_tokens")), tokens);
+        let seconds = tokens / number(&json, &format!("{name}_tokens_per_s"));
+        let parts: Vec<f64> = ["matrices_q8_0", "attention", "norms", "quantizing", "sampling"]
+            .into_iter()
+            .chain(["waiting", "rest"])
+            .map(|part| number(&json, &format!("{name}_{part}")))
+            .collect();
+        assert!(parts.iter().all(|&part| part > 0.0), "{json}");
+        let sum: f64 = parts.iter().sum();
+        assert!((sum / seconds - 1.0).abs() < 0.01, "{sum} of {seconds}: {json}");
+    }
+    if cfg!(target_os = "linux") {
+        assert!(number(&json, "private_bytes") > 1e5, "{json}");
+    }
+    let (table, _) = said(&["--bench", "3,2", "--threads", "1", "--runs", "1"]);
+    for part in
+        ["stories.hk: ", ", 1 thread, median of 1 run\n", "matrices q8_0", "tokens a second"]
+    {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused() {
+    let error = refused(&["--bench", "250,7"], 1);
+    assert!(error.contains("257 tokens are more") && error.contains("256"), "{error}");
+    for arguments in [
+        &["--bench", "0,5"][..],
+        &["--bench", "5"],
+        &["--bench", "5,"],
+        &["--bench", "5,5,5"],
+        &["--bench", "-1,5"],
+        &["--bench", "5,5", "--chat"],
+        &["--bench", "5,5", "-n", "3"],
+        &["--bench", "5,5", "--runs", "0"],
+        &["--json"],
+        &["--runs", "5"],
+    ] {
+        refused(arguments, 2);
+    }
+}
