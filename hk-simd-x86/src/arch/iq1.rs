@@ -46,3 +46,27 @@ pub(super) fn iq1_m_scale(scales: u64) -> [u8; 2] {
     let pairs = nibbles | nibbles >> 12;
     (pairs as u16 & 0xFF | (pairs >> 24) as u16 & 0xFF00).to_le_bytes()
 }
+
+/// The rows of the codebook as `8 * (g + 1)`, none of them in two cache lines.
+static EIGHTHS: Aligned = {
+    let mut eighths = [[0; 8]; 2048];
+    let mut row = 0;
+    while row < 2048 {
+        let mut i = 0;
+        while i < 8 {
+            eighths[row][i] = IQ1[row][i].wrapping_add(1) << 3;
+            i += 1;
+        }
+        row += 1;
+    }
+    Aligned(eighths)
+};
+
+#[repr(align(64))]
+struct Aligned([[u8; 8]; 2048]);
+
+/// The row of the codebook as `8 * (g + 1)`, by the lowest 11 bits of its number.
+#[inline(always)]
+pub(super) fn eighths(row: u64) -> &'static [u8; 8] {
+    &EIGHTHS.0[(row & 2047) as usize]
+}

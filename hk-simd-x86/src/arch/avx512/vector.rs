@@ -29,6 +29,25 @@ pub(super) fn load_quarter(bytes: &[u8; 16]) -> __m128i {
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
 }
 
+/// Eight times 8 bytes.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load_eighths([a, b, c, d, e, f, g, h]: [&[u8; 8]; 8]) -> __m512i {
+    // As floats, for which alone there is an instruction that loads the upper half.
+    let pair = |low: &[u8; 8], high: &[u8; 8]| {
+        // SAFETY: the reference is to as many bytes as the load takes, at any alignment.
+        let low = unsafe { _mm_load_sd(low.as_ptr().cast()) };
+        // SAFETY: as above.
+        _mm256_castpd128_pd256(unsafe { _mm_loadh_pd(low, high.as_ptr().cast()) })
+    };
+    let four = |a, b, c, d| {
+        let (low, high) = (pair(a, b), pair(c, d));
+        _mm512_castpd256_pd512(_mm256_permute2f128_pd::<0x20>(low, high))
+    };
+    let (low, high) = (four(a, b, c, d), four(e, f, g, h));
+    _mm512_castpd_si512(_mm512_shuffle_f64x2::<0b01_00_01_00>(low, high))
+}
+
 /// The 64 bytes of `bytes` from `AT` on.
 #[inline]
 #[target_feature(enable = "avx512f")]
