@@ -144,6 +144,13 @@ pub(super) fn steps_of_32<const BYTES: usize>(
     }
 }
 
+/// `of` each of four rows, written out: the compiler leaves loops over rows as they are,
+/// arrays in memory and all.
+#[inline(always)]
+pub(super) fn four<A: Copy, B>(rows: [A; 4], of: impl Fn(A) -> B) -> [B; 4] {
+    [of(rows[0]), of(rows[1]), of(rows[2]), of(rows[3])]
+}
+
 /// Four blocks of an activation row.
 pub(super) struct Four32<'a> {
     pub(super) q: &'a [[i8; 32]; 4],

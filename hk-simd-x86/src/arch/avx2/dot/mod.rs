@@ -5,6 +5,8 @@ mod dense;
 pub(in crate::arch) mod iq23;
 mod iq4;
 mod k;
+mod legacy;
+mod step;
 mod ternary;
 
 use hk_core::StorageType;
@@ -12,8 +14,9 @@ use hk_core::StorageType;
 use crate::arch::call::{DotMatrix, DotRows};
 
 /// The kernel of a type, if this level has one of its own; with `vnni` it may use AVX-VNNI.
-pub(super) fn rows(storage: StorageType, _vnni: bool) -> Option<DotRows> {
-    k::rows(storage)
+pub(super) fn rows(storage: StorageType, vnni: bool) -> Option<DotRows> {
+    legacy::rows(storage, vnni)
+        .or_else(|| k::rows(storage))
         .or_else(|| dense::rows(storage))
         .or_else(|| iq23::rows(storage))
         .or_else(|| iq4::rows(storage))

@@ -7,9 +7,9 @@ use hk_core::dot::RowQ32;
 
 use super::super::vector::{fold_rows, load, load_codes, load_words};
 use super::step::{
-    Codes, Ends, Words, first_words_of_rows, four, four_times, low_floats, products, scaled, sums,
+    Codes, Ends, Words, first_words_of_rows, four_times, low_floats, products, scaled, sums,
 };
-use crate::arch::call::{DotRows, Four32, Rows, steps_of_32};
+use crate::arch::call::{DotRows, Four32, Rows, four, steps_of_32};
 
 pub(super) fn rows(storage: StorageType, extended: bool) -> Option<DotRows> {
     Some(DotRows::Q32(match (storage, extended) {

@@ -6,10 +6,10 @@ use hk_core::StorageType;
 use hk_core::dot::RowQ32;
 
 use super::step::{
-    Bytes, Codes, Ends, Words, first_words_of_rows, four, low_floats, nibbles_by_gfni, products,
-    scaled, sums, unsigned_sums, words_of_rows,
+    Bytes, Codes, Ends, Words, first_words_of_rows, low_floats, nibbles_by_gfni, products, scaled,
+    sums, unsigned_sums, words_of_rows,
 };
-use crate::arch::call::{DotRows, Rows};
+use crate::arch::call::{DotRows, Rows, four};
 
 pub(super) fn rows(storage: StorageType, extended: bool) -> Option<DotRows> {
     Some(DotRows::Q32(match (storage, extended) {

@@ -12,7 +12,7 @@ use hk_core::dot::RowQ32;
 use super::super::vector::{
     fold_rows, load, load_codes, load_half, load_quarter, load_words, sum_quarters,
 };
-use crate::arch::call::{Four32, Rows, steps_of_32};
+use crate::arch::call::{Four32, Rows, four, steps_of_32};
 
 /// Four activation blocks.
 pub(super) struct Activation {
@@ -76,13 +76,6 @@ pub(super) fn products<const BYTES: usize>(
         });
         fold_rows(lanes)
     });
-}
-
-/// `of` each of four rows, written out: the compiler leaves loops over rows as they are,
-/// arrays in memory and all.
-#[inline(always)]
-pub(super) fn four<A: Copy, B>(rows: [A; 4], of: impl Fn(A) -> B) -> [B; 4] {
-    [of(rows[0]), of(rows[1]), of(rows[2]), of(rows[3])]
 }
 
 /// Some of the 16-bit words of `BYTES` bytes, at most 128.
