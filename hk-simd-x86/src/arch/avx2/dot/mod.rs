@@ -2,6 +2,7 @@
 
 mod by_256;
 mod dense;
+mod fp4;
 pub(in crate::arch) mod iq23;
 mod iq4;
 mod k;
@@ -16,6 +17,7 @@ use crate::arch::call::{DotMatrix, DotRows};
 /// The kernel of a type, if this level has one of its own; with `vnni` it may use AVX-VNNI.
 pub(super) fn rows(storage: StorageType, vnni: bool) -> Option<DotRows> {
     legacy::rows(storage, vnni)
+        .or_else(|| fp4::rows(storage))
         .or_else(|| k::rows(storage))
         .or_else(|| dense::rows(storage))
         .or_else(|| iq23::rows(storage))

@@ -71,7 +71,7 @@ fn four_times_each(lanes: __m128, half: usize) -> __m256 {
 
 /// The first two of four activation blocks, or with 1 the last two.
 #[derive(Clone, Copy)]
-pub(super) struct Half<'a>(&'a Four32<'a>, usize);
+pub(super) struct Half<'a>(pub(super) &'a Four32<'a>, pub(super) usize);
 
 /// Two blocks of each of four rows.
 pub(super) type Blocks<'a, const BLOCK: usize> = [[&'a [u8; BLOCK]; 2]; 4];
