@@ -4,9 +4,11 @@ use core::arch::x86_64::*;
 
 use hk_core::StorageType;
 
-use super::unpack::{codes_q3_k, codes_q6_k, scales_q3_k};
-use super::{lane, widened};
-use crate::arch::avx512::vector::{broadcast_half, load_floats, load_quarter_at, store};
+use super::in_memory;
+use super::unpack::{codes_q6_k, scales_q3_k, select};
+use crate::arch::avx512::vector::{
+    broadcast_half, load_floats, load_half_at, load_quarter_at, store,
+};
 use crate::arch::call::{Decode, whole_blocks};
 
 pub(super) fn decode(storage: StorageType) -> Option<Decode> {
@@ -87,36 +89,65 @@ fn q3_k(payload: &[u8], out: &mut [f32]) {
             let scales = _mm512_castsi512_si128(scales_q3_k(scales));
             let scales = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(scales));
             let scales = _mm512_mul_ps(broadcast_half([block[108], block[109]]), scales);
-            let [a, b, c, d] = codes_q3_k(block);
-            let (out, _) = out.as_chunks_mut::<16>();
-            store(pick_q3_k::<0, 0>(scales, a), &mut out[0]);
-            store(pick_q3_k::<1, 1>(scales, a), &mut out[1]);
-            store(pick_q3_k::<2, 0>(scales, b), &mut out[2]);
-            store(pick_q3_k::<3, 1>(scales, b), &mut out[3]);
-            store(pick_q3_k::<4, 0>(scales, c), &mut out[4]);
-            store(pick_q3_k::<5, 1>(scales, c), &mut out[5]);
-            store(pick_q3_k::<6, 0>(scales, d), &mut out[6]);
-            store(pick_q3_k::<7, 1>(scales, d), &mut out[7]);
-            store(pick_q3_k::<8, 2>(scales, a), &mut out[8]);
-            store(pick_q3_k::<9, 3>(scales, a), &mut out[9]);
-            store(pick_q3_k::<10, 2>(scales, b), &mut out[10]);
-            store(pick_q3_k::<11, 3>(scales, b), &mut out[11]);
-            store(pick_q3_k::<12, 2>(scales, c), &mut out[12]);
-            store(pick_q3_k::<13, 3>(scales, c), &mut out[13]);
-            store(pick_q3_k::<14, 2>(scales, d), &mut out[14]);
-            store(pick_q3_k::<15, 3>(scales, d), &mut out[15]);
+            let mut memory = [0.0; 16];
+            let scales = in_memory(scales, &mut memory);
+            let thirds = widened(load_half_at::<0, 110>(block));
+            let (out, scales) = (out.as_chunks_mut::<128>().0, scales.as_chunks::<8>().0);
+            // Bits 0 to 3 of the first 128 weights, 4 to 7 of the others, to the place of 4.
+            let codes = widened(load_half_at::<32, 110>(block));
+            half_q3_k(
+                codes,
+                thirds.map(|thirds| _mm512_slli_epi32::<4>(thirds)),
+                &scales[0],
+                &mut out[0],
+            );
+            let codes = widened(load_half_at::<64, 110>(block));
+            half_q3_k(codes, thirds, &scales[1], &mut out[1]);
         }
     });
 }
 
-/// The weights of sub-block `SUB`, whose codes stand in quarter `QUARTER`.
+/// 32 bytes, a lane each.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn pick_q3_k<const SUB: i32, const QUARTER: i32>(scales: __m512, codes: __m512i) -> __m512 {
+fn widened(bytes: __m256i) -> [__m512i; 2] {
+    let last = _mm256_extracti128_si256::<1>(bytes);
+    [_mm512_cvtepu8_epi32(_mm256_castsi256_si128(bytes)), _mm512_cvtepu8_epi32(last)]
+}
+
+/// Half of a block: two bits of each code in `codes`, the third bits in bits 4 to 7 of `thirds`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn half_q3_k(codes: [__m512i; 2], thirds: [__m512i; 2], scales: &[f32; 8], out: &mut [f32; 128]) {
+    let (out, _) = out.as_chunks_mut::<16>();
+    let [a, b] = codes;
+    let [c, d] = thirds;
+    store(pick_q3_k(scales[0], a, _mm512_srli_epi32::<2>(c)), &mut out[0]);
+    store(pick_q3_k(scales[1], b, _mm512_srli_epi32::<2>(d)), &mut out[1]);
+    let [a, b] = codes.map(|codes| _mm512_srli_epi32::<2>(codes));
+    let [c, d] = thirds.map(|thirds| _mm512_srli_epi32::<3>(thirds));
+    store(pick_q3_k(scales[2], a, c), &mut out[2]);
+    store(pick_q3_k(scales[3], b, d), &mut out[3]);
+    let [a, b] = codes.map(|codes| _mm512_srli_epi32::<4>(codes));
+    let [c, d] = thirds.map(|thirds| _mm512_srli_epi32::<4>(thirds));
+    store(pick_q3_k(scales[4], a, c), &mut out[4]);
+    store(pick_q3_k(scales[5], b, d), &mut out[5]);
+    let [a, b] = codes.map(|codes| _mm512_srli_epi32::<6>(codes));
+    let [c, d] = thirds.map(|thirds| _mm512_srli_epi32::<5>(thirds));
+    store(pick_q3_k(scales[6], a, c), &mut out[6]);
+    store(pick_q3_k(scales[7], b, d), &mut out[7]);
+}
+
+/// The weights of a sub-block: two bits of each code are the lowest of `codes`, the third is
+/// bit 2 of `thirds`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn pick_q3_k(scale: f32, codes: __m512i, thirds: __m512i) -> __m512 {
+    // Twice, since a permutation also looks at bit 3, which may be anything.
     static INTEGERS: [f32; 16] =
         [-4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0];
-    let values = _mm512_mul_ps(lane::<SUB>(scales), load_floats(&INTEGERS));
-    _mm512_permutexvar_ps(widened::<QUARTER>(codes), values)
+    let values = _mm512_mul_ps(_mm512_set1_ps(scale), load_floats(&INTEGERS));
+    _mm512_permutexvar_ps(select(0x03, codes, thirds), values)
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
@@ -126,25 +157,47 @@ fn q6_k(payload: &[u8], out: &mut [f32]) {
             let scales = _mm512_cvtepi8_epi32(load_quarter_at::<192, 210>(block));
             let d = broadcast_half([block[208], block[209]]);
             let scales = _mm512_mul_ps(d, _mm512_cvtepi32_ps(scales));
+            let mut memory = [0.0; 16];
+            let scales = in_memory(scales, &mut memory);
             let [a, b, c, d] = codes_q6_k(block);
             let (out, _) = out.as_chunks_mut::<64>();
             part_q6_k(
-                [lane::<0>(scales), lane::<1>(scales), lane::<2>(scales), lane::<3>(scales)],
+                [
+                    _mm512_set1_ps(scales[0]),
+                    _mm512_set1_ps(scales[1]),
+                    _mm512_set1_ps(scales[2]),
+                    _mm512_set1_ps(scales[3]),
+                ],
                 a,
                 &mut out[0],
             );
             part_q6_k(
-                [lane::<4>(scales), lane::<5>(scales), lane::<6>(scales), lane::<7>(scales)],
+                [
+                    _mm512_set1_ps(scales[4]),
+                    _mm512_set1_ps(scales[5]),
+                    _mm512_set1_ps(scales[6]),
+                    _mm512_set1_ps(scales[7]),
+                ],
                 b,
                 &mut out[1],
             );
             part_q6_k(
-                [lane::<8>(scales), lane::<9>(scales), lane::<10>(scales), lane::<11>(scales)],
+                [
+                    _mm512_set1_ps(scales[8]),
+                    _mm512_set1_ps(scales[9]),
+                    _mm512_set1_ps(scales[10]),
+                    _mm512_set1_ps(scales[11]),
+                ],
                 c,
                 &mut out[2],
             );
             part_q6_k(
-                [lane::<12>(scales), lane::<13>(scales), lane::<14>(scales), lane::<15>(scales)],
+                [
+                    _mm512_set1_ps(scales[12]),
+                    _mm512_set1_ps(scales[13]),
+                    _mm512_set1_ps(scales[14]),
+                    _mm512_set1_ps(scales[15]),
+                ],
                 d,
                 &mut out[3],
             );

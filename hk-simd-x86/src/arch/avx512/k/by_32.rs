@@ -5,7 +5,7 @@ use core::arch::x86_64::*;
 use hk_core::StorageType;
 
 use super::unpack::{codes_q5_k, scales_and_minimums};
-use super::{ascending, lane, widened};
+use super::{ascending, in_memory, widened};
 use crate::arch::avx512::vector::{halves_of, load_half_at, load_quarter_at, store};
 use crate::arch::call::{Decode, whole_blocks};
 
@@ -34,6 +34,8 @@ fn q4_k(payload: &[u8], out: &mut [f32]) {
     whole_blocks(payload, out, |blocks: &[[u8; 144]], out: &mut [[f32; 256]]| {
         for (block, out) in blocks.iter().zip(out) {
             let scales = scales_less(load_quarter_at::<0, 144>(block));
+            let mut memory = [0.0; 16];
+            let scales = in_memory(scales, &mut memory);
             let (out, _) = out.as_chunks_mut::<64>();
             part_q4_k(
                 block_part::<16, 144>(block),
@@ -76,8 +78,11 @@ fn block_part<const AT: usize, const N: usize>(block: &[u8; N]) -> [__m512i; 2] 
 /// whose minimum in lane `MINIMUM`.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn sub_block<const SCALE: i32, const MINIMUM: i32>(scales: __m512) -> __m512 {
-    _mm512_sub_ps(_mm512_mul_ps(lane::<SCALE>(scales), ascending()), lane::<MINIMUM>(scales))
+fn sub_block<const SCALE: usize, const MINIMUM: usize>(scales: &[f32; 16]) -> __m512 {
+    _mm512_sub_ps(
+        _mm512_mul_ps(_mm512_set1_ps(scales[SCALE]), ascending()),
+        _mm512_set1_ps(scales[MINIMUM]),
+    )
 }
 
 /// The weights of the low nibbles of 32 bytes, then those of the high ones. A permutation looks
@@ -97,6 +102,8 @@ fn q5_k(payload: &[u8], out: &mut [f32]) {
     whole_blocks(payload, out, |blocks: &[[u8; 176]], out: &mut [[f32; 256]]| {
         for (block, out) in blocks.iter().zip(out) {
             let scales = scales_less(load_quarter_at::<0, 176>(block));
+            let mut memory = [0.0; 16];
+            let scales = in_memory(scales, &mut memory);
             let [a, b, c, d] = codes_q5_k(block);
             let (out, _) = out.as_chunks_mut::<32>();
             sub_block_q5_k::<0, 8, 0, 1>(scales, a, &mut out[0]);
@@ -115,12 +122,12 @@ fn q5_k(payload: &[u8], out: &mut [f32]) {
 /// `SCALE`, its minimum in lane `MINIMUM`.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn sub_block_q5_k<const SCALE: i32, const MINIMUM: i32, const FIRST: i32, const LAST: i32>(
-    scales: __m512,
+fn sub_block_q5_k<const SCALE: usize, const MINIMUM: usize, const FIRST: i32, const LAST: i32>(
+    scales: &[f32; 16],
     codes: __m512i,
     out: &mut [f32; 32],
 ) {
-    let (scale, minimum) = (lane::<SCALE>(scales), lane::<MINIMUM>(scales));
+    let (scale, minimum) = (_mm512_set1_ps(scales[SCALE]), _mm512_set1_ps(scales[MINIMUM]));
     let weights = |codes| _mm512_sub_ps(_mm512_mul_ps(scale, _mm512_cvtepi32_ps(codes)), minimum);
     let (first, last) = halves_of(out);
     store(weights(widened::<FIRST>(codes)), first);

@@ -9,7 +9,7 @@ use core::arch::x86_64::*;
 
 use hk_core::StorageType;
 
-use super::vector::load_floats;
+use super::vector::{load_floats, store};
 use crate::arch::call::Decode;
 
 pub(super) fn decode(storage: StorageType) -> Option<Decode> {
@@ -25,11 +25,13 @@ fn ascending() -> __m512 {
     load_floats(&NUMBERS)
 }
 
-/// Lane `L` in all lanes.
+/// Lanes in memory: to load one into all lanes of a vector, as part of another instruction,
+/// takes less than to shuffle it there, and the compiler, if it knew, would shuffle.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn lane<const L: i32>(lanes: __m512) -> __m512 {
-    _mm512_permutexvar_ps(_mm512_set1_epi32(L), lanes)
+fn in_memory(lanes: __m512, memory: &mut [f32; 16]) -> &[f32; 16] {
+    store(lanes, memory);
+    core::hint::black_box(memory)
 }
 
 /// The bytes of quarter `Q`, a lane each.
