@@ -4,7 +4,9 @@
 use core::array;
 
 use hk_core::dot::{self, RowQ32, RowQ256};
-use hk_core::{Activation, Backend, Error, Portable, StorageType};
+use hk_core::{Activation, Backend, Error, Geometry, Portable, StorageType};
+
+use super::stream::{self, Stream};
 
 /// Decodes the first `out.len()` weights of a payload that holds as many.
 ///
@@ -12,20 +14,22 @@ use hk_core::{Activation, Backend, Error, Portable, StorageType};
 /// The CPU must have the features that the kernel is compiled for.
 pub(super) type Decode = unsafe fn(payload: &[u8], out: &mut [f32]);
 
-/// [`Backend::dequantize`] by `kernel`, and by [`Portable`] where there is none.
+/// [`Backend::dequantize`] by `kernel`, and by [`Portable`] where there is none; `stream`
+/// writes what is too large for the caches.
 ///
 /// # Safety
-/// The CPU must have the features of the kernel.
+/// The CPU must have the features of both functions.
 pub(super) unsafe fn dequantize(
     kernel: Option<Decode>,
+    stream: Stream,
     storage: StorageType,
     payload: &[u8],
     out: &mut [f32],
 ) -> Result<(), Error> {
-    match kernel {
-        Some(kernel) if holds(storage, payload, out.len()) => {
+    match (kernel, storage.geometry()) {
+        (Some(kernel), Some(geometry)) if holds(geometry, payload, out.len()) => {
             // SAFETY: the caller's promise.
-            unsafe { kernel(payload, out) };
+            unsafe { stream::decode(kernel, stream, geometry, payload, out) };
             Ok(())
         }
         // It also has the words for what is wrong.
@@ -34,8 +38,7 @@ pub(super) unsafe fn dequantize(
 }
 
 /// Whether `payload` has blocks for `weights` weights.
-fn holds(storage: StorageType, payload: &[u8], weights: usize) -> bool {
-    let Some(geometry) = storage.geometry() else { return false };
+fn holds(geometry: Geometry, payload: &[u8], weights: usize) -> bool {
     let blocks = (weights as u64).div_ceil(u64::from(geometry.weights));
     let needed = blocks.saturating_mul(u64::from(geometry.bytes));
     needed <= payload.len() as u64

@@ -7,6 +7,7 @@ mod call;
 mod detect;
 mod iq1;
 mod scales;
+mod stream;
 mod table;
 mod tile;
 

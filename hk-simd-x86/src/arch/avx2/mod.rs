@@ -70,7 +70,7 @@ impl Backend for Avx2 {
         out: &mut [f32],
     ) -> Result<(), Error> {
         // SAFETY: the CPU has the features of this level, and `decode` minds `vnni`.
-        unsafe { call::dequantize(self.decode(storage), storage, payload, out) }
+        unsafe { call::dequantize(self.decode(storage), vector::stream, storage, payload, out) }
     }
 
     fn activation<'a>(

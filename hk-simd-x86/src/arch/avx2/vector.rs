@@ -5,6 +5,8 @@
 
 use core::arch::x86_64::*;
 
+use crate::arch::stream::Line;
+
 /// 32 bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -76,6 +78,20 @@ pub(super) fn load_floats(floats: &[f32; 8]) -> __m256 {
 pub(super) fn store(vector: __m256, to: &mut [f32; 8]) {
     // SAFETY: the reference is to as many bytes as the store takes, at any alignment.
     unsafe { _mm256_storeu_ps(to.as_mut_ptr(), vector) }
+}
+
+/// As [`Stream`](crate::arch::stream::Stream) has it.
+#[target_feature(enable = "avx2")]
+pub(super) fn stream(from: &[[f32; 16]], to: &mut [Line]) {
+    for (from, to) in from.iter().zip(to) {
+        let ([low, high], [to_low, to_high]): (&[[f32; 8]; 2], &mut [[f32; 8]; 2]) =
+            (zerocopy::transmute_ref!(from), zerocopy::transmute_mut!(&mut to.0));
+        let (low, high) = (load_floats(low), load_floats(high));
+        // SAFETY: half of a line is as long as the store, and aligned.
+        unsafe { _mm256_stream_ps(to_low.as_mut_ptr(), low) };
+        // SAFETY: as above.
+        unsafe { _mm256_stream_ps(to_high.as_mut_ptr(), high) };
+    }
 }
 
 /// Writes 32 integers of 8 bits.

@@ -5,6 +5,8 @@
 
 use core::arch::x86_64::*;
 
+use crate::arch::stream::Line;
+
 /// 64 bytes.
 #[inline]
 #[target_feature(enable = "avx512f")]
@@ -119,6 +121,16 @@ pub(super) fn load_floats(floats: &[f32; 16]) -> __m512 {
 pub(super) fn store(vector: __m512, to: &mut [f32; 16]) {
     // SAFETY: the reference is to as many bytes as the store takes, at any alignment.
     unsafe { _mm512_storeu_ps(to.as_mut_ptr(), vector) }
+}
+
+/// As [`Stream`](crate::arch::stream::Stream) has it.
+#[target_feature(enable = "avx512f")]
+pub(super) fn stream(from: &[[f32; 16]], to: &mut [Line]) {
+    for (from, to) in from.iter().zip(to) {
+        let floats = load_floats(from);
+        // SAFETY: a line is as long as the store, and aligned.
+        unsafe { _mm512_stream_ps(to.0.as_mut_ptr(), floats) };
+    }
 }
 
 /// Writes 64 integers of 8 bits.
