@@ -16,24 +16,43 @@ pub(in crate::arch) struct Block64<V, F> {
 impl<V: Copy, F: Copy> Block64<V, F> {
     #[inline(always)]
     fn unpack<const L: usize>(level: impl Level<L, V = V, F = F>, blocks: &[&[u8; 36]; L]) -> Self {
-        // Eight bytes of a block: low nibbles, then high ones.
-        let codes = |a, b| {
-            let code = |q, shift| level.look_up(&DOUBLED, bits(level, q, shift, 15));
-            [code(a, 0), code(b, 0), code(a, 4), code(b, 4)]
-        };
         let [q0, q1, q2, q3, q4, q5, q6, q7] = columns(level, blocks, 4);
-        let scales = |at: usize| {
-            let mut scales = [0.0; L];
-            for (scale, block) in scales.iter_mut().zip(blocks) {
-                *scale = block.get(at).map_or(0.0, |&code| SCALES[usize::from(code)]);
-            }
-            level.load_floats(&scales)
-        };
         Block64 {
-            codes: [codes(q0, q1), codes(q2, q3), codes(q4, q5), codes(q6, q7)],
-            d: [scales(0), scales(1), scales(2), scales(3)],
+            codes: [
+                integers(level, [q0, q1]),
+                integers(level, [q2, q3]),
+                integers(level, [q4, q5]),
+                integers(level, [q6, q7]),
+            ],
+            d: [
+                scales(level, blocks, 0),
+                scales(level, blocks, 1),
+                scales(level, blocks, 2),
+                scales(level, blocks, 3),
+            ],
         }
     }
+}
+
+/// What eight bytes of a block stand for: low nibbles, then high ones.
+#[inline(always)]
+fn integers<V: Level<L>, const L: usize>(level: V, [a, b]: [V::V; 2]) -> [V::V; 4] {
+    [
+        level.look_up(&DOUBLED, bits(level, a, 0, 15)),
+        level.look_up(&DOUBLED, bits(level, b, 0, 15)),
+        level.look_up(&DOUBLED, bits(level, a, 4, 15)),
+        level.look_up(&DOUBLED, bits(level, b, 4, 15)),
+    ]
+}
+
+/// The scales that stand at byte `at` of the blocks.
+#[inline(always)]
+fn scales<V: Level<L>, const L: usize>(level: V, blocks: &[&[u8; 36]; L], at: usize) -> V::F {
+    let mut scales = [0.0; L];
+    for (scale, block) in scales.iter_mut().zip(blocks) {
+        *scale = block.get(at).map_or(0.0, |&code| SCALES[usize::from(code)]);
+    }
+    level.load_floats(&scales)
 }
 
 /// Half of the unsigned E4M3 that a code stands for. The top bit is not looked at, but where
