@@ -57,7 +57,9 @@ impl Avx512 {
         let matrix = dot::matrix(storage)
             .or_else(|| tile::kernel(storage))
             .or_else(|| table::matrix::<Shell>(storage))?;
-        Some(Dot { rows: dot::rows(storage, self.extended), matrix, many: 4 })
+        let many = tile::many(storage);
+        let few = if many > 8 { table::matrix::<Shell>(storage) } else { None };
+        Some(Dot { rows: dot::rows(storage, self.extended), matrix, many, few })
     }
 }
 

@@ -13,6 +13,8 @@ use crate::arch::tile::{
     by_blocks_of_256, by_blocks_of_nvfp4,
 };
 
+pub(super) use tile::many;
+
 /// The kernel of a type of blocks.
 pub(super) fn kernel(storage: StorageType) -> Option<DotMatrix> {
     tile::kernel::<Kernels>(storage)

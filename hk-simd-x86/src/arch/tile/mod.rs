@@ -32,7 +32,7 @@ pub(super) use level::{Level, Sums};
 pub(super) use nvfp4::{Block64, by_blocks_of_nvfp4};
 pub(super) use of_32::{Block32, Type32};
 pub(super) use of_256::Type256;
-pub(super) use table::{Kernels, kernel};
+pub(super) use table::{Kernels, kernel, many};
 
 /// Activations that a block is multiplied with each time it is unpacked.
 pub(super) const TILE: usize = 64;

@@ -9,6 +9,7 @@ mod vnni;
 use hk_core::StorageType;
 
 use crate::arch::call::DotMatrix;
+pub(super) use crate::arch::tile::many;
 
 /// The kernel of a type of blocks.
 pub(super) fn kernel(storage: StorageType, vnni: bool) -> Option<DotMatrix> {
