@@ -47,14 +47,19 @@ pub(super) fn iq1_m_scale(scales: u64) -> [u8; 2] {
     (pairs as u16 & 0xFF | (pairs >> 24) as u16 & 0xFF00).to_le_bytes()
 }
 
-/// The rows of the codebook as `8 * (g + 1)`, none of them in two cache lines.
-static EIGHTHS: Aligned = {
-    let mut eighths = [[0; 8]; 2048];
+/// Rows of eight bytes, none of them in two cache lines.
+#[repr(align(64))]
+struct Aligned([[u8; 8]; 4096]);
+
+/// Rows of the codebook as `8 * (g + delta) + 9`, by number; see [`nibbles`].
+static SHIFTED_EIGHTHS: Aligned = {
+    let mut eighths = [[0; 8]; 4096];
     let mut row = 0;
-    while row < 2048 {
+    while row < 4096 {
         let mut i = 0;
         while i < 8 {
-            eighths[row][i] = IQ1[row][i].wrapping_add(1) << 3;
+            let up = if row < 2048 { 2 } else { 0 };
+            eighths[row][i] = (IQ1[row % 2048][i].wrapping_add(1) << 3) + up;
             i += 1;
         }
         row += 1;
@@ -62,11 +67,8 @@ static EIGHTHS: Aligned = {
     Aligned(eighths)
 };
 
-#[repr(align(64))]
-struct Aligned([[u8; 8]; 2048]);
-
-/// The row of the codebook as `8 * (g + 1)`, by the lowest 11 bits of its number.
+/// The row as `8 * (g + delta) + 9`, by the lowest 12 bits of its number.
 #[inline(always)]
-pub(super) fn eighths(row: u64) -> &'static [u8; 8] {
-    &EIGHTHS.0[(row & 2047) as usize]
+pub(super) fn shifted_eighths(row: u64) -> &'static [u8; 8] {
+    &SHIFTED_EIGHTHS.0[(row & 4095) as usize]
 }

@@ -30,6 +30,30 @@ pub(super) fn load_halves(low: &[u8; 16], high: &[u8; 16]) -> __m256i {
     _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(load_half(low)), load_half(high))
 }
 
+/// Four times 8 bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn load_quarters([a, b, c, d]: [&[u8; 8]; 4]) -> __m256i {
+    // As floats, for which alone there is an instruction that loads the upper half.
+    let pair = |low: &[u8; 8], high: &[u8; 8]| {
+        // SAFETY: the reference is to as many bytes as the load takes, at any alignment.
+        let low = unsafe { _mm_load_sd(low.as_ptr().cast()) };
+        // SAFETY: as above.
+        unsafe { _mm_loadh_pd(low, high.as_ptr().cast()) }
+    };
+    _mm256_castpd_si256(_mm256_set_m128d(pair(c, d), pair(a, b)))
+}
+
+/// The 4 integers of 64 bits of a vector.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn quads(vector: __m256i) -> [u64; 4] {
+    let mut quads = [0; 4];
+    // SAFETY: the array has the size of the vector.
+    unsafe { _mm256_storeu_si256(quads.as_mut_ptr().cast(), vector) };
+    quads
+}
+
 /// 32 integers of 8 bits.
 #[inline]
 #[target_feature(enable = "avx2")]

@@ -21,7 +21,7 @@ pub(super) fn decode(storage: StorageType) -> Option<Decode> {
 fn iq1_s(payload: &[u8], out: &mut [f32]) {
     whole_blocks(payload, out, |blocks: &[[u8; 50]], out: &mut [[f32; 256]]| {
         for (block, out) in blocks.iter().zip(out) {
-            let rows = quads(rows_iq1_s(block, groups_iq1_s(block)));
+            let rows = quads(rows_iq1_s(block));
             let groups = out.as_chunks_mut::<32>().0.iter_mut().zip(rows);
             for ((out, rows), scale) in groups.zip(scales_iq1_s(block)) {
                 let values = values(scale);
@@ -66,10 +66,12 @@ fn two_rows(rows: u32, values: __m512) -> __m512 {
     _mm512_permutexvar_ps(_mm512_srlv_epi32(nibbles, shifts), values)
 }
 
-/// The word of each group of 32, for each of its four rows.
+/// The number of each row (see [`nibbles`]).
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn groups_iq1_s(block: &[u8; 50]) -> __m512i {
+pub(super) fn rows_iq1_s(block: &[u8; 50]) -> __m512i {
+    // The word of a group for each of its four rows.
+    let high = _mm512_castsi128_si512(load_quarter_at::<34, 50>(block));
     static GROUP: [u16; 32] = {
         let mut group = [0; 32];
         let mut i = 0;
@@ -79,16 +81,9 @@ pub(super) fn groups_iq1_s(block: &[u8; 50]) -> __m512i {
         }
         group
     };
-    let groups = _mm512_castsi128_si512(load_quarter_at::<34, 50>(block));
-    _mm512_permutexvar_epi16(load_words(&GROUP), groups)
-}
-
-/// The number of each row (see [`nibbles`]), with the words of the groups.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn rows_iq1_s(block: &[u8; 50], groups: __m512i) -> __m512i {
-    let down = _mm512_and_si512(_mm512_srli_epi16::<4>(groups), _mm512_set1_epi16(0x0800));
-    let high = _mm512_srlv_epi16(groups, _mm512_set1_epi64(0x0009_0006_0003_0000));
+    let high = _mm512_permutexvar_epi16(load_words(&GROUP), high);
+    let down = _mm512_and_si512(_mm512_srli_epi16::<4>(high), _mm512_set1_epi16(0x0800));
+    let high = _mm512_srlv_epi16(high, _mm512_set1_epi64(0x0009_0006_0003_0000));
     let high = _mm512_slli_epi16::<8>(_mm512_and_si512(high, _mm512_set1_epi16(7)));
     let low = _mm512_cvtepu8_epi16(load_half_at::<2, 50>(block));
     _mm512_or_si512(_mm512_or_si512(low, high), down)

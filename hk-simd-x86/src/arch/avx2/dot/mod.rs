@@ -3,6 +3,7 @@
 mod by_256;
 mod dense;
 mod fp4;
+mod iq1;
 pub(in crate::arch) mod iq23;
 mod iq4;
 mod k;
@@ -20,6 +21,7 @@ pub(super) fn rows(storage: StorageType, vnni: bool) -> Option<DotRows> {
         .or_else(|| fp4::rows(storage))
         .or_else(|| k::rows(storage))
         .or_else(|| dense::rows(storage))
+        .or_else(|| iq1::rows(storage))
         .or_else(|| iq23::rows(storage))
         .or_else(|| iq4::rows(storage))
         .or_else(|| ternary::rows(storage))

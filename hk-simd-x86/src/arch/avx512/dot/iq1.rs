@@ -1,5 +1,5 @@
-//! `iq1_s` and `iq1_m`: rows of the codebook as eighths with an offset of 8, which have no sign. A
-//! vector has one row of each group of 32 weights.
+//! `iq1_s` and `iq1_m`: rows of the codebook as eighths with an offset of 9, which have no sign,
+//! those of two groups of 32 weights to a vector.
 
 use core::arch::x86_64::*;
 use core::hint::black_box;
@@ -7,11 +7,13 @@ use core::hint::black_box;
 use hk_core::StorageType;
 use hk_core::dot::RowQ256;
 
-use super::super::iq1::{groups_iq1_s, rows_iq1_m, rows_iq1_s};
-use super::super::vector::{load_codes_at, load_eighths, load_quarters_at, load_words, quads};
+use super::super::iq1::{rows_iq1_m, rows_iq1_s};
+use super::super::vector::{
+    load_codes_at, load_eighths, load_quarter_at, load_quarters_at, load_words, quads,
+};
 use super::by_256::{Block, Products, products_of, rows_in_quarters};
 use crate::arch::call::{DotRows, Rows};
-use crate::arch::iq1::eighths;
+use crate::arch::iq1::shifted_eighths;
 
 pub(super) fn rows(storage: StorageType) -> Option<DotRows> {
     Some(match storage {
@@ -25,11 +27,13 @@ pub(super) fn rows(storage: StorageType) -> Option<DotRows> {
 fn iq1_s(rows: Rows<'_>, activation: RowQ256<'_>) {
     products_of(0.125, rows, activation, |blocks: [&[u8; 50]; 4], activation| {
         let row = |block| {
-            let groups = groups_iq1_s(block);
-            Row::new(rows_iq1_s(block, groups), odd(_mm512_srli_epi16::<12>(groups)))
+            let scales =
+                _mm256_srli_epi32::<12>(_mm256_cvtepu16_epi32(load_quarter_at::<34, 50>(block)));
+            let scales = odd(_mm256_or_si256(scales, _mm256_slli_epi32::<16>(scales)));
+            Row { at: quads(rows_iq1_s(block)), scales }
         };
         let rows = [row(blocks[0]), row(blocks[1]), row(blocks[2]), row(blocks[3])];
-        let sums = Activation::load(activation).products(&rows);
+        let sums = products(&rows, activation);
         Products { sums, scales: load_quarters_at::<0, 50>(blocks) }
     });
 }
@@ -37,40 +41,35 @@ fn iq1_s(rows: Rows<'_>, activation: RowQ256<'_>) {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn iq1_m(rows: Rows<'_>, activation: RowQ256<'_>) {
     products_of(0.125, rows, activation, |blocks: [&[u8; 56]; 4], activation| {
-        let row = |block| Row::new(rows_iq1_m(block), scales_of_rows(block));
+        let row = |block| Row { at: quads(rows_iq1_m(block)), scales: scales_of_rows(block) };
         let rows = [row(blocks[0]), row(blocks[1]), row(blocks[2]), row(blocks[3])];
-        let sums = Activation::load(activation).products(&rows);
+        let sums = products(&rows, activation);
         Products { sums, scales: scales_of_blocks(load_quarters_at::<40, 56>(blocks)) }
     });
 }
 
 /// `2 * s + 1` of the lowest three bits of each word.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn odd(s: __m512i) -> __m512i {
-    let twice = _mm512_and_si512(_mm512_add_epi16(s, s), _mm512_set1_epi16(14));
-    _mm512_or_si512(twice, _mm512_set1_epi16(1))
+#[target_feature(enable = "avx2")]
+fn odd(s: __m256i) -> __m256i {
+    let twice = _mm256_and_si256(_mm256_add_epi16(s, s), _mm256_set1_epi16(14));
+    _mm256_or_si256(twice, _mm256_set1_epi16(1))
 }
 
-/// The scale of each row of a block of `iq1_m`.
+/// The scale of each 16 weights of a block of `iq1_m`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn scales_of_rows(block: &[u8; 56]) -> __m512i {
-    // A word has the scales of eight rows.
-    static WORD: [u16; 32] = {
-        let mut word = [0; 32];
-        let mut i = 0;
-        while i < 32 {
-            word[i] = i as u16 / 8;
-            i += 1;
-        }
-        word
-    };
+fn scales_of_rows(block: &[u8; 56]) -> __m256i {
+    // Four times the first word, and so on.
     let scales = i64::from_le_bytes(*block.last_chunk().unwrap_or(&[0; 8]));
-    let scales = _mm512_permutexvar_epi16(load_words(&WORD), _mm512_set1_epi64(scales));
-    let (first, last) = (0x0003_0003_0000_0000, 0x0009_0009_0006_0006);
-    let shifts = _mm512_set_epi64(last, first, last, first, last, first, last, first);
-    odd(_mm512_srlv_epi16(scales, shifts))
+    let words = _mm256_set_epi64x(
+        0x0706_0706_0706_0706,
+        0x0504_0504_0504_0504,
+        0x0302_0302_0302_0302,
+        0x0100_0100_0100_0100,
+    );
+    let scales = _mm256_shuffle_epi8(_mm256_set1_epi64x(scales), words);
+    odd(_mm256_srlv_epi16(scales, _mm256_set1_epi64x(0x0009_0006_0003_0000)))
 }
 
 /// The scale of each quarter's block of `iq1_m` in its word 0, from the last 16 bytes of the
@@ -85,105 +84,64 @@ fn scales_of_blocks(blocks: __m512i) -> __m512i {
     _mm512_or_si512(low, _mm512_slli_epi32::<8>(high))
 }
 
-/// A weight row's block, with a word for each of its 32 rows of the codebook.
+/// A weight row's block.
 struct Row {
-    /// The numbers of the rows, bit 11 of each set where it is shifted down.
-    numbers: __m512i,
-    /// The same, those of a group in each.
+    /// The numbers of the four rows of the codebook of each group (see [`shifted_eighths`]).
     at: [u64; 8],
-    /// The scales of the rows.
-    scales: __m512i,
+    /// The scale of each 16 weights.
+    scales: __m256i,
 }
 
-impl Row {
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn new(numbers: __m512i, scales: __m512i) -> Self {
-        Row { numbers, at: quads(numbers), scales }
+/// The products of four rows' blocks.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn products(rows: &[Row; 4], activation: Block<'_>) -> __m512i {
+    let mut sums = [_mm512_setzero_si512(); 4];
+    // By way of memory: numbers that the compiler took one by one from a vector to where
+    // addresses are made would hold everything up.
+    for (sums, row) in sums.iter_mut().zip(black_box(rows)) {
+        *sums = partial_sums(row, activation);
     }
-
-    /// Row `K` of each group.
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn look_up<const K: i32>(&self) -> __m512i {
-        let [a, b, c, d, e, f, g, h] = self.at.each_ref();
-        let row = |group: &u64| eighths(group >> (16 * K));
-        load_eighths([row(a), row(b), row(c), row(d), row(e), row(f), row(g), row(h)])
-    }
+    rows_in_quarters(sums)
 }
 
-/// A block of the activation.
-struct Activation {
-    /// Codes `8k` to `8k + 7` of each group.
-    q: [__m512i; 4],
-    /// The sums of the eight codes that meet each row, in the words of the rows.
-    sums: __m512i,
+/// The products of a block, by sixteen partial sums.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn partial_sums(row: &Row, activation: Block<'_>) -> __m512i {
+    let q = activation.q;
+    // SAFETY: the array has the size of the vector.
+    let sums = unsafe { _mm256_loadu_si256(activation.sums.as_ptr().cast()) };
+    // The offset of each weight.
+    let offsets = _mm256_mullo_epi16(row.scales, _mm256_set1_epi16(-9));
+    let sum = _mm512_zextsi256_si512(_mm256_madd_epi16(sums, offsets));
+    let first = two_groups::<0>(row, load_codes_at::<0, 256>(q));
+    let second = two_groups::<1>(row, load_codes_at::<64, 256>(q));
+    let third = two_groups::<2>(row, load_codes_at::<128, 256>(q));
+    let fourth = two_groups::<3>(row, load_codes_at::<192, 256>(q));
+    let first = _mm512_add_epi32(_mm512_add_epi32(sum, first), second);
+    _mm512_add_epi32(first, _mm512_add_epi32(third, fourth))
 }
 
-impl Activation {
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    fn load(block: Block<'_>) -> Self {
-        let q = block.q;
-        let (a, b) = (load_codes_at::<0, 256>(q), load_codes_at::<64, 256>(q));
-        let (c, d) = (load_codes_at::<128, 256>(q), load_codes_at::<192, 256>(q));
-        // Of four groups the first and the second eight codes, then the third and the fourth.
-        let first = _mm512_set_epi64(13, 9, 5, 1, 12, 8, 4, 0);
-        let last = _mm512_set_epi64(15, 11, 7, 3, 14, 10, 6, 2);
-        let low = _mm512_permutex2var_epi64(a, first, b);
-        let high = _mm512_permutex2var_epi64(c, first, d);
-        let (low_last, high_last) =
-            (_mm512_permutex2var_epi64(a, last, b), _mm512_permutex2var_epi64(c, last, d));
-        let q = [
-            _mm512_shuffle_i64x2::<0b01_00_01_00>(low, high),
-            _mm512_shuffle_i64x2::<0b11_10_11_10>(low, high),
-            _mm512_shuffle_i64x2::<0b01_00_01_00>(low_last, high_last),
-            _mm512_shuffle_i64x2::<0b11_10_11_10>(low_last, high_last),
-        ];
-        // Sums of eight bytes need them without a sign: each of them is 128 more.
-        let sum = |codes| {
-            let bytes = _mm512_xor_si512(codes, _mm512_set1_epi8(-128));
-            _mm512_sad_epu8(bytes, _mm512_setzero_si512())
-        };
-        let even = _mm512_or_si512(sum(q[0]), _mm512_slli_epi64::<32>(sum(q[2])));
-        let odd = _mm512_or_si512(sum(q[1]), _mm512_slli_epi64::<32>(sum(q[3])));
-        let sums = _mm512_or_si512(even, _mm512_slli_epi64::<16>(odd));
-        Activation { q, sums: _mm512_sub_epi16(sums, _mm512_set1_epi16(8 * 128)) }
-    }
+/// The products of groups `2K` and `2K + 1`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn two_groups<const K: usize>(row: &Row, q: __m512i) -> __m512i {
+    static SPREAD: [[u16; 32]; 4] = [spread(0), spread(4), spread(8), spread(12)];
+    let (low, high) = (row.at[2 * K], row.at[2 * K + 1]);
+    let rows = [low, low >> 16, low >> 32, low >> 48, high, high >> 16, high >> 32, high >> 48];
+    let products = _mm512_maddubs_epi16(load_eighths(rows.map(shifted_eighths)), q);
+    let scales = _mm512_castsi256_si512(row.scales);
+    _mm512_madd_epi16(products, _mm512_permutexvar_epi16(load_words(&SPREAD[K]), scales))
+}
 
-    /// The products of four blocks.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    fn products(&self, rows: &[Row; 4]) -> __m512i {
-        let mut sums = [_mm512_setzero_si512(); 4];
-        // By way of memory: numbers that the compiler took one by one from a vector to where
-        // addresses are made would hold everything up.
-        for (sums, row) in sums.iter_mut().zip(black_box(rows)) {
-            *sums = self.partial_sums(row);
-        }
-        rows_in_quarters(sums)
+/// Four words from `first` on, one for each quarter.
+const fn spread(first: u16) -> [u16; 32] {
+    let mut spread = [0; 32];
+    let mut i = 0;
+    while i < 32 {
+        spread[i] = first + i as u16 / 8;
+        i += 1;
     }
-
-    /// The products of a block, by sixteen partial sums.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    fn partial_sums(&self, row: &Row) -> __m512i {
-        let zero = _mm512_setzero_si512();
-        // Both fit the lower word of their lanes.
-        let first = _mm512_dpbusd_epi32(zero, row.look_up::<0>(), self.q[0]);
-        let first = _mm512_dpbusd_epi32(first, row.look_up::<1>(), self.q[1]);
-        let last = _mm512_dpbusd_epi32(zero, row.look_up::<2>(), self.q[2]);
-        let last = _mm512_dpbusd_epi32(last, row.look_up::<3>(), self.q[3]);
-        let word = _mm512_set1_epi32(0xFFFF);
-        let scale = _mm512_shuffle_epi32::<0b10_10_00_00>(row.scales);
-        let first = _mm512_madd_epi16(first, _mm512_and_si512(scale, word));
-        let scale = _mm512_shuffle_epi32::<0b11_11_01_01>(row.scales);
-        let last = _mm512_madd_epi16(last, _mm512_and_si512(scale, word));
-        // What each weight has too much: 8 eighths, but for the one that a row is shifted up
-        // by, and one more in a row that is shifted down.
-        let down = _mm512_srai_epi16::<15>(_mm512_slli_epi16::<4>(row.numbers));
-        let excess = _mm512_add_epi16(_mm512_add_epi16(down, down), _mm512_set1_epi16(-7));
-        let excess = _mm512_madd_epi16(self.sums, _mm512_mullo_epi16(excess, row.scales));
-        _mm512_add_epi32(_mm512_add_epi32(first, last), excess)
-    }
+    spread
 }
