@@ -1,4 +1,5 @@
-//! `iq4_xs`: codes stand for integers of 8 bits with a sign, which goes to the activation's codes.
+//! `iq4_xs`: codes stand for integers of 8 bits with a sign; those of the activation's
+//! codes go to them.
 
 use core::arch::x86_64::*;
 
@@ -18,20 +19,15 @@ pub(super) fn rows(storage: StorageType) -> Option<DotRows> {
 }
 
 /// What a code stands for, in each half.
-static VALUES: [u8; 32] = twice(false);
-/// The same without its sign.
-static MAGNITUDES: [u8; 32] = twice(true);
-
-const fn twice(magnitudes: bool) -> [u8; 32] {
-    let mut bytes = [0; 32];
+static VALUES: [u8; 32] = {
+    let mut values = [0; 32];
     let mut i = 0;
     while i < 32 {
-        let value = IQ4[i % 16];
-        bytes[i] = if magnitudes { value.unsigned_abs() } else { value as u8 };
+        values[i] = IQ4[i % 16] as u8;
         i += 1;
     }
-    bytes
-}
+    values
+};
 
 /// The activation's codes for sub-blocks `j` and `j + 4`, one a half: the first 16 of each, and
 /// the last.
@@ -92,8 +88,7 @@ fn sub_blocks<const J: i32>(codes: __m256i, q: &Pair, scales: __m256i) -> __m256
 #[target_feature(enable = "avx2,fma,f16c")]
 fn products_of(codes: __m256i, q: __m256i) -> __m256i {
     let values = _mm256_shuffle_epi8(load(&VALUES), codes);
-    let magnitudes = _mm256_shuffle_epi8(load(&MAGNITUDES), codes);
-    _mm256_maddubs_epi16(magnitudes, _mm256_sign_epi8(q, values))
+    _mm256_maddubs_epi16(_mm256_abs_epi8(q), _mm256_sign_epi8(values, q))
 }
 
 /// The scales of the eight sub-blocks, one a lane, from the first bytes of a block.
