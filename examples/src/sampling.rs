@@ -1,9 +1,10 @@
 //! The choice of the next token.
 
-use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::cmp::{Ordering, Reverse};
-use core::iter;
+use core::cmp::Ordering;
+
+use hk_core::vector::exp;
 
 use crate::error::{Error, Result};
 
@@ -20,16 +21,33 @@ pub fn greedy(logits: &[f32]) -> Result<u32> {
     if logit.is_finite() { Ok(token) } else { Err(Error::NotNumbers) }
 }
 
-/// The token with the largest logit, and that.
+/// Logits that are looked at together, as vectors.
+const TOGETHER: usize = 16;
+
+/// The first token with the largest logit, and that.
 fn largest(logits: &[f32]) -> Option<(u32, f32)> {
-    let mut best: Option<(u32, f32)> = None;
-    for (token, &logit) in (0..).zip(logits) {
-        let better = best.is_none_or(|(_, largest)| logit > largest);
-        if better && !logit.is_nan() {
-            best = Some((token, logit));
+    let (chunks, rest) = logits.as_chunks::<TOGETHER>();
+    let mut lanes = [f32::NEG_INFINITY; TOGETHER];
+    for chunk in chunks {
+        for (lane, &logit) in lanes.iter_mut().zip(chunk) {
+            *lane = if logit > *lane { logit } else { *lane };
         }
     }
-    best
+    let larger = |a, &b| if b > a { b } else { a };
+    let largest = lanes.iter().chain(rest).fold(f32::NEG_INFINITY, larger);
+    let first = find(logits, 0, |logit| logit == largest)?;
+    Some((first as u32, largest))
+}
+
+/// The first of the logits from `from` on that is `wanted`. Most are not, so many are looked
+/// at together.
+fn find(logits: &[f32], from: usize, wanted: impl Fn(f32) -> bool) -> Option<usize> {
+    let (chunks, _) = logits.get(from..)?.as_chunks::<TOGETHER>();
+    let is_in = |chunk: &[f32; TOGETHER]| chunk.iter().fold(false, |any, &l| any | wanted(l));
+    let skipped = chunks.iter().take_while(|chunk| !is_in(chunk)).count();
+    let from = from + skipped * TOGETHER;
+    let at = logits.get(from..)?.iter().position(|&logit| wanted(logit))?;
+    Some(from + at)
 }
 
 /// How a [`Sampler`] chooses. The default is the most likely token every time.
@@ -114,12 +132,14 @@ impl Sampler {
     /// # Errors
     /// As [`greedy`].
     pub fn choose(&mut self, logits: &[f32]) -> Result<u32> {
-        greedy(logits)?;
+        let best = largest(logits).filter(|(_, top)| top.is_finite());
+        let best = best.ok_or(Error::NotNumbers)?;
         if self.sampling.repeat_penalty == 1.0 {
-            self.choose_of(logits)
-        } else {
-            self.choose_of(&self.penalized(logits))
+            return Ok(self.choose_of(logits, best));
         }
+        let penalized = self.penalized(logits);
+        let best = largest(&penalized).ok_or(Error::NotNumbers)?;
+        Ok(self.choose_of(&penalized, best))
     }
 
     /// The logits with those of recent tokens made smaller.
@@ -137,52 +157,73 @@ impl Sampler {
         penalized
     }
 
-    fn choose_of(&mut self, logits: &[f32]) -> Result<u32> {
+    /// Chooses among all tokens, of which `token` has the largest logit, `top`.
+    fn choose_of(&mut self, logits: &[f32], (token, top): (u32, f32)) -> u32 {
         let temperature = self.sampling.temperature;
-        let (token, top) = largest(logits).ok_or(Error::NotNumbers)?;
         // NaN is no temperature either. An extreme penalty makes logits infinite, of which none
         // is more likely than another.
         if temperature > 0.0 && top.is_finite() {
             let candidates = self.sampling.candidates(logits, top);
-            Ok(self.random.draw(&candidates, temperature, top).unwrap_or(token))
+            self.random.draw(&candidates, temperature, top).unwrap_or(token)
         } else {
-            Ok(token)
+            token
         }
     }
 }
 
 impl Sampling {
-    /// The tokens to choose among, of which `top` is the largest logit.
+    /// The tokens to choose among, of which `top` is the largest logit: the likeliest first,
+    /// or all as they come.
     fn candidates(&self, logits: &[f32], top: f32) -> Vec<Candidate> {
-        let all = (0..).zip(logits).filter(|(_, logit)| !logit.is_nan());
-        // A heap, for the whole vocabulary need not be sorted to find the likely part.
-        let mut heap: BinaryHeap<Candidate> =
-            all.map(|(token, &logit)| Candidate { logit, token }).collect();
-        if self.top_k > 0 && self.top_k < heap.len() {
-            heap = iter::from_fn(|| heap.pop()).take(self.top_k).collect();
-        }
-        if self.top_p >= 1.0 && self.min_p <= 0.0 {
-            return heap.into_vec();
-        }
-        let weight = |candidate: &Candidate| candidate.weight(1.0, top);
-        let enough = f64::from(self.top_p) * heap.iter().map(weight).sum::<f64>();
-        let mut kept: Vec<Candidate> = Vec::new();
-        let mut sum = 0.0;
-        while let Some(candidate) = heap.pop() {
-            let weight = weight(&candidate);
-            let too_unlikely = weight < f64::from(self.min_p);
-            if !kept.is_empty() && (too_unlikely || (self.top_p < 1.0 && sum >= enough)) {
-                break;
+        let is_cut = !(self.top_p >= 1.0 && self.min_p <= 0.0);
+        if self.top_k > 0 && self.top_k < logits.len() {
+            let mut candidates = likeliest(logits, self.top_k);
+            if is_cut {
+                let weights = candidates.iter().map(|candidate| candidate.weight(1.0, top));
+                let enough = self.enough(|| weights.map(f64::from).sum());
+                let end = self.end(&candidates, enough, top);
+                candidates.truncate(end.unwrap_or(candidates.len()));
             }
-            sum += weight;
-            kept.push(candidate);
+            return candidates;
         }
-        kept
+        if !is_cut {
+            let all = (0..).zip(logits).filter(|(_, logit)| !logit.is_nan());
+            return all.map(|(token, &logit)| Candidate { logit, token }).collect();
+        }
+        let enough = self.enough(|| sum_of_weights(logits, top));
+        // Few are likely, as a rule.
+        let mut count = 64_usize;
+        loop {
+            let mut candidates = likeliest(logits, count);
+            let end = self.end(&candidates, enough, top);
+            if end.is_some() || candidates.len() < count {
+                candidates.truncate(end.unwrap_or(candidates.len()));
+                return candidates;
+            }
+            count = count.saturating_mul(16);
+        }
+    }
+
+    /// The sum of weights at which there are enough of them, of the sum of all.
+    fn enough(&self, sum: impl FnOnce() -> f64) -> f64 {
+        if self.top_p >= 1.0 { f64::INFINITY } else { f64::from(self.top_p) * sum() }
+    }
+
+    /// How many of the candidates stay, where the last of them is known not to.
+    fn end(&self, candidates: &[Candidate], enough: f64, top: f32) -> Option<usize> {
+        let mut sum = 0.0;
+        for (i, candidate) in candidates.iter().enumerate() {
+            let weight = candidate.weight(1.0, top);
+            if i > 0 && (weight < self.min_p || sum >= enough) {
+                return Some(i);
+            }
+            sum += f64::from(weight);
+        }
+        None
     }
 }
 
-/// A token that may be chosen. The order is that of logits; of equal ones the first token
-/// is the largest.
+/// A token that may be chosen.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     logit: f32,
@@ -191,31 +232,56 @@ struct Candidate {
 
 impl Candidate {
     /// Its probability as a part of that of the token with logit `top`.
-    fn weight(&self, temperature: f32, top: f32) -> f64 {
-        libm::exp((f64::from(self.logit) - f64::from(top)) / f64::from(temperature))
+    fn weight(&self, temperature: f32, top: f32) -> f32 {
+        exp((self.logit - top) / temperature)
+    }
+
+    /// The likelier one first, of equal ones the first token. None is NaN.
+    fn order(&self, other: &Self) -> Ordering {
+        let order = other.logit.partial_cmp(&self.logit).unwrap_or(Ordering::Equal);
+        order.then(self.token.cmp(&other.token))
     }
 }
 
-impl Ord for Candidate {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let order = self.logit.total_cmp(&other.logit);
-        order.then(Reverse(self.token).cmp(&Reverse(other.token)))
+/// The sum of the weights of all tokens, at temperature 1.
+fn sum_of_weights(logits: &[f32], top: f32) -> f64 {
+    let mut lanes = [0.0; TOGETHER];
+    for chunk in logits.chunks(TOGETHER) {
+        for (lane, &logit) in lanes.iter_mut().zip(chunk) {
+            let weight = exp(logit - top);
+            *lane += f64::from(if weight.is_nan() { 0.0 } else { weight });
+        }
     }
+    lanes.iter().sum()
 }
 
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
+/// The `count` likeliest tokens, the likeliest first; fewer where no more are possible at all.
+/// The vocabulary is looked through once, and only what is found is sorted.
+fn likeliest(logits: &[f32], count: usize) -> Vec<Candidate> {
+    let mut found: Vec<Candidate> = Vec::new();
+    let mut floor = f32::NEG_INFINITY;
+    let mut from = 0;
+    while let Some(at) = find(logits, from, |logit| logit > floor) {
+        found.push(Candidate { logit: logits[at], token: at as u32 });
+        from = at + 1;
+        if found.len() >= count.saturating_mul(2) {
+            keep(&mut found, count);
+            // Tokens after these have to be likelier than the last of them.
+            floor = found.last().map_or(floor, |last| last.logit);
+        }
     }
+    keep(&mut found, count);
+    found.sort_unstable_by(Candidate::order);
+    found
 }
 
-impl PartialEq for Candidate {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
+/// Keeps the `count` likeliest, the last of which comes last.
+fn keep(found: &mut Vec<Candidate>, count: usize) {
+    if count < found.len() {
+        found.select_nth_unstable_by(count.saturating_sub(1), Candidate::order);
+        found.truncate(count);
     }
 }
-
-impl Eq for Candidate {}
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
 #[derive(Clone, Debug)]
@@ -237,10 +303,11 @@ impl Random {
 
     /// One of the candidates, each as often as its weight says.
     fn draw(&mut self, candidates: &[Candidate], temperature: f32, top: f32) -> Option<u32> {
-        let weights = || candidates.iter().map(|candidate| candidate.weight(temperature, top));
-        let mut left = self.fraction() * weights().sum::<f64>();
-        for (candidate, weight) in candidates.iter().zip(weights()) {
-            left -= weight;
+        let weights = candidates.iter().map(|candidate| candidate.weight(temperature, top));
+        let weights: Vec<f32> = weights.collect();
+        let mut left = self.fraction() * weights.iter().map(|&w| f64::from(w)).sum::<f64>();
+        for (candidate, weight) in candidates.iter().zip(weights) {
+            left -= f64::from(weight);
             if left < 0.0 {
                 return Some(candidate.token);
             }
@@ -337,6 +404,41 @@ mod tests {
         // Of the two likeliest the first has 2/3.
         assert_eq!(kept(Sampling { top_k: 2, top_p: 0.66, ..HOT }, &logits), [1]);
         assert_eq!(kept(Sampling { top_p: f32::NAN, min_p: f32::NAN, ..HOT }, &logits).len(), 4);
+    }
+
+    #[test]
+    fn the_likeliest_are_those_that_sorting_finds() {
+        let mut random = Random(5);
+        // Few values, so that many are equal, and some that never count.
+        let logits: Vec<f32> = (0..2000)
+            .map(|_| match random.next() % 40 {
+                0 => f32::NAN,
+                1 => f32::NEG_INFINITY,
+                value => value as f32 / 4.0 - 5.0,
+            })
+            .collect();
+        let mut sorted: Vec<u32> = (0..2000).filter(|&i| logits[i as usize] > -9.0).collect();
+        sorted.sort_by(|&a, &b| logits[b as usize].total_cmp(&logits[a as usize]));
+        for count in [1, 2, 15, 40, 700, 1999, 2000, usize::MAX] {
+            let found: Vec<u32> = likeliest(&logits, count).iter().map(|c| c.token).collect();
+            assert_eq!(found, sorted[..count.min(sorted.len())], "{count}");
+        }
+        assert_eq!(largest(&logits).map(|(token, _)| token), Some(sorted[0]));
+        let sum: f64 =
+            sorted.iter().map(|&i| libm::exp(f64::from(logits[i as usize]) - 4.75)).sum();
+        let ours = sum_of_weights(&logits, 4.75);
+        assert!((ours / sum - 1.0).abs() < 1e-6, "{ours} {sum}");
+    }
+
+    #[test]
+    fn a_cut_far_down_finds_as_many_as_it_needs() {
+        // Evenly likely but for the first, so that 0.5 needs half of them.
+        let logits: Vec<f32> = (0..3000_u16).map(|i| if i == 0 { 0.001 } else { 0.0 }).collect();
+        let tokens = kept(Sampling { top_p: 0.5, ..HOT }, &logits);
+        assert!(tokens.len().abs_diff(1500) < 3 && tokens[1499] == 1499, "{}", tokens.len());
+        let top_k = Sampling { top_p: 0.5, top_k: 1000, ..HOT };
+        assert!(kept(top_k, &logits).len().abs_diff(500) < 3);
+        assert_eq!(kept(Sampling { min_p: 0.5, ..HOT }, &logits).len(), 3000);
     }
 
     #[test]
