@@ -4,7 +4,7 @@ use core::arch::x86_64::*;
 
 use hk_core::StorageType;
 
-use super::in_memory;
+use super::{Lanes, in_memory};
 use super::unpack::{codes_q6_k, scales_q3_k, select};
 use crate::arch::avx512::vector::{
     broadcast_half, load_floats, load_half_at, load_quarter_at, store,
@@ -89,7 +89,7 @@ fn q3_k(payload: &[u8], out: &mut [f32]) {
             let scales = _mm512_castsi512_si128(scales_q3_k(scales));
             let scales = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(scales));
             let scales = _mm512_mul_ps(broadcast_half([block[108], block[109]]), scales);
-            let mut memory = [0.0; 16];
+            let mut memory = Lanes([0.0; 16]);
             let scales = in_memory(scales, &mut memory);
             let thirds = widened(load_half_at::<0, 110>(block));
             let (out, scales) = (out.as_chunks_mut::<128>().0, scales.as_chunks::<8>().0);
@@ -157,7 +157,7 @@ fn q6_k(payload: &[u8], out: &mut [f32]) {
             let scales = _mm512_cvtepi8_epi32(load_quarter_at::<192, 210>(block));
             let d = broadcast_half([block[208], block[209]]);
             let scales = _mm512_mul_ps(d, _mm512_cvtepi32_ps(scales));
-            let mut memory = [0.0; 16];
+            let mut memory = Lanes([0.0; 16]);
             let scales = in_memory(scales, &mut memory);
             let [a, b, c, d] = codes_q6_k(block);
             let (out, _) = out.as_chunks_mut::<64>();

@@ -5,7 +5,7 @@ use core::arch::x86_64::*;
 use hk_core::StorageType;
 
 use super::unpack::{codes_q5_k, scales_and_minimums};
-use super::{ascending, in_memory, widened};
+use super::{Lanes, ascending, in_memory, widened};
 use crate::arch::avx512::vector::{halves_of, load_half_at, load_quarter_at, store};
 use crate::arch::call::{Decode, whole_blocks};
 
@@ -34,7 +34,7 @@ fn q4_k(payload: &[u8], out: &mut [f32]) {
     whole_blocks(payload, out, |blocks: &[[u8; 144]], out: &mut [[f32; 256]]| {
         for (block, out) in blocks.iter().zip(out) {
             let scales = scales_less(load_quarter_at::<0, 144>(block));
-            let mut memory = [0.0; 16];
+            let mut memory = Lanes([0.0; 16]);
             let scales = in_memory(scales, &mut memory);
             let (out, _) = out.as_chunks_mut::<64>();
             part_q4_k(
@@ -102,7 +102,7 @@ fn q5_k(payload: &[u8], out: &mut [f32]) {
     whole_blocks(payload, out, |blocks: &[[u8; 176]], out: &mut [[f32; 256]]| {
         for (block, out) in blocks.iter().zip(out) {
             let scales = scales_less(load_quarter_at::<0, 176>(block));
-            let mut memory = [0.0; 16];
+            let mut memory = Lanes([0.0; 16]);
             let scales = in_memory(scales, &mut memory);
             let [a, b, c, d] = codes_q5_k(block);
             let (out, _) = out.as_chunks_mut::<32>();

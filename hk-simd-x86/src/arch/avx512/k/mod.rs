@@ -25,13 +25,18 @@ fn ascending() -> __m512 {
     load_floats(&NUMBERS)
 }
 
+/// Lanes in memory, in one cache line: what crosses from one into the next is not passed on
+/// to loads before it has left the core.
+#[repr(align(64))]
+struct Lanes([f32; 16]);
+
 /// Lanes in memory: to load one into all lanes of a vector, as part of another instruction,
 /// takes less than to shuffle it there, and the compiler, if it knew, would shuffle.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn in_memory(lanes: __m512, memory: &mut [f32; 16]) -> &[f32; 16] {
-    store(lanes, memory);
-    core::hint::black_box(memory)
+fn in_memory(lanes: __m512, memory: &mut Lanes) -> &[f32; 16] {
+    store(lanes, &mut memory.0);
+    &core::hint::black_box(memory).0
 }
 
 /// The bytes of quarter `Q`, a lane each.
