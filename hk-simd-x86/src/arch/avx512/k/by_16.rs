@@ -146,8 +146,8 @@ fn pick_q3_k(scale: f32, codes: __m512i, thirds: __m512i) -> __m512 {
     // Twice, since a permutation also looks at bit 3, which may be anything.
     static INTEGERS: [f32; 16] =
         [-4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0];
-    let values = _mm512_mul_ps(_mm512_set1_ps(scale), load_floats(&INTEGERS));
-    _mm512_permutexvar_ps(select(0x03, codes, thirds), values)
+    let integers = _mm512_permutexvar_ps(select(0x03, codes, thirds), load_floats(&INTEGERS));
+    _mm512_mul_ps(_mm512_set1_ps(scale), integers)
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
