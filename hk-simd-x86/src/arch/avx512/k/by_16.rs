@@ -4,8 +4,8 @@ use core::arch::x86_64::*;
 
 use hk_core::StorageType;
 
-use super::{Lanes, in_memory};
 use super::unpack::{codes_q6_k, scales_q3_k, select};
+use super::{Lanes, in_memory};
 use crate::arch::avx512::vector::{
     broadcast_half, load_floats, load_half_at, load_quarter_at, store,
 };
