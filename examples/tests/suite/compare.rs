@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use hk_core::{Hk, Portable};
+use hk_core::{Backend, Hk, Portable};
 use hk_examples::{Engine, Model, Reference, Serial, Task, Threads};
 
 /// Logits after each of `tokens`, of which the engine reads `piece` at a time.
@@ -12,9 +12,20 @@ pub fn engine_logits(
     tokens: &[u32],
     piece: usize,
 ) -> Vec<Vec<f32>> {
+    logits_with(&Portable, file, threads, tokens, piece)
+}
+
+/// As [`engine_logits`], with the kernels of `backend`.
+pub fn logits_with(
+    backend: &dyn Backend,
+    file: &[u8],
+    threads: &dyn Threads,
+    tokens: &[u32],
+    piece: usize,
+) -> Vec<Vec<f32>> {
     let hk = Hk::parse(file).unwrap();
     let model = Model::read(&hk).unwrap();
-    let mut engine = Engine::new(&model, &Portable, threads).unwrap();
+    let mut engine = Engine::new(&model, backend, threads).unwrap();
     let mut logits = Vec::new();
     for piece in tokens.chunks(piece) {
         engine.read_each(piece, |after| logits.push(after.to_vec())).unwrap();
@@ -37,6 +48,17 @@ pub fn reference_logits(file: &[u8], tokens: &[u32]) -> Vec<Vec<f32>> {
 
 pub fn bits(logits: &[Vec<f32>]) -> Vec<u32> {
     logits.iter().flatten().map(|logit| logit.to_bits()).collect()
+}
+
+/// Asserts that every backend of this machine gives the bits `expected`, for a prompt at once
+/// and token by token.
+pub fn assert_every_backend(file: &[u8], tokens: &[u32], expected: &[u32]) {
+    for backend in hk_std::backends() {
+        for piece in [1, 5, tokens.len()] {
+            let found = bits(&logits_with(backend, file, &Scoped(2), tokens, piece));
+            assert!(found == expected, "{}, {piece} tokens at a time", backend.name());
+        }
+    }
 }
 
 /// Asserts that at each position the cosine of both is at least `least`.

@@ -2,9 +2,11 @@
 //! for any number of threads, it gives the same bits.
 
 use hk_core::{Hk, Portable, StorageType, Value};
-use hk_examples::{Engine, Error, Model, Reference, Serial, Task, Threads};
+use hk_examples::{Engine, Error, Model, Reference, Serial, Task, Threads, greedy};
 
-use crate::compare::{Scoped, assert_close, bits, engine_logits, perplexity, reference_logits};
+use crate::compare::{
+    Scoped, assert_close, assert_every_backend, bits, engine_logits, perplexity, reference_logits,
+};
 use crate::logits::{demo_logits, tokens};
 use crate::model_file::{self, Copy, f32_tensor};
 
@@ -18,6 +20,35 @@ fn the_demo_model_says_what_the_reference_says() {
     assert_close(&engine, &demo_logits(), 0.999);
     let (ours, exact) = (perplexity(&engine, &tokens), perplexity(&reference, &tokens));
     assert!((ours / exact - 1.0).abs() < 0.01, "perplexity {ours} instead of {exact}");
+}
+
+/// A story of the model's own, as long as it goes on; the model fits it far better than it
+/// would any other text, so that a difference shows.
+#[test]
+fn it_says_so_all_along_a_longer_text() {
+    let file = model_file::read();
+    let hk = Hk::parse(&file).unwrap();
+    let model = Model::read(&hk).unwrap();
+    let mut engine = Engine::new(&model, &Portable, &Serial).unwrap();
+    let mut tokens = tokens()[..8].to_vec();
+    engine.read(&tokens).unwrap();
+    while tokens.len() < 240 {
+        let next = greedy(engine.logits().unwrap()).unwrap();
+        engine.push(next).unwrap();
+        tokens.push(next);
+    }
+    let ours = engine_logits(&file, &Serial, &tokens, 64);
+    let reference = reference_logits(&file, &tokens);
+    assert_close(&ours, &reference, 0.999);
+    let (ours, exact) = (perplexity(&ours, &tokens), perplexity(&reference, &tokens));
+    assert!((ours / exact - 1.0).abs() < 0.01, "perplexity {ours} instead of {exact}");
+}
+
+#[test]
+fn every_backend_gives_the_same_bits() {
+    let (file, tokens) = (model_file::read(), &tokens()[..150]);
+    let expected = bits(&engine_logits(&file, &Serial, tokens, 64));
+    assert_every_backend(&file, tokens, &expected);
 }
 
 #[test]

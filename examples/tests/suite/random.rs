@@ -6,7 +6,9 @@ use hk_core::build::TensorSpec;
 use hk_core::{Backend, Portable, StorageType, Value};
 use hk_examples::Serial;
 
-use crate::compare::{Scoped, assert_close, bits, engine_logits, reference_logits};
+use crate::compare::{
+    Scoped, assert_close, assert_every_backend, bits, engine_logits, reference_logits,
+};
 use crate::model_file::{Copy, f32_tensor};
 
 const WIDTH: usize = 256;
@@ -211,6 +213,7 @@ fn assert_runs(file: &[u8], least: f64) {
     assert!(bits(&engine_logits(file, &Serial, &TOKENS, 1)) == whole, "token by token");
     assert!(bits(&engine_logits(file, &Scoped(2), &TOKENS, 1)) == whole, "two threads");
     assert!(bits(&engine_logits(file, &Scoped(3), &TOKENS, 13)) == whole, "three threads");
+    assert_every_backend(file, &TOKENS, &whole);
 }
 
 #[test]
