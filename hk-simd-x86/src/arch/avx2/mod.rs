@@ -8,6 +8,7 @@ mod fp4;
 mod iq1;
 pub(super) mod iq23;
 mod iq4;
+mod k;
 mod legacy;
 mod shell;
 mod ternary;
@@ -47,6 +48,7 @@ impl Avx2 {
             .or_else(|| iq1::decode(storage))
             .or_else(|| iq23::decode(storage))
             .or_else(|| iq4::decode(storage))
+            .or_else(|| k::decode(storage))
             .or_else(|| ternary::decode(storage))
             .or_else(|| table::decode::<Shell>(storage))
     }

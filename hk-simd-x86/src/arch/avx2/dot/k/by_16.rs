@@ -8,7 +8,8 @@ use hk_core::dot::RowQ256;
 use super::super::by_256::{
     Block, Products, ProductsLess, products, products_less, rows_in_halves,
 };
-use super::{half, only, scaled, spreading};
+use super::{half, scaled, spreading};
+use crate::arch::avx2::k::unpack::{codes_q3_k, codes_q6_k, only, scales_q3_k};
 use crate::arch::avx2::vector::{load_at, load_half_at, load_halves_at};
 use crate::arch::call::{DotRows, Rows};
 
@@ -119,40 +120,6 @@ fn block_q3_k(rows: [&[u8; 110]; 2], activation: Block<'_>) -> Products {
     }
 }
 
-/// The 16 scales, -32 to 31, of each half, whose bytes 2 to 13 are the packed scales.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn scales_q3_k(tails: __m256i) -> __m256i {
-    let lows = _mm_set_epi8(9, 8, 7, 6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2);
-    let low = _mm256_shuffle_epi8(tails, _mm256_broadcastsi128_si256(lows));
-    let low = _mm256_srlv_epi64(low, _mm256_set_epi64x(4, 0, 4, 0));
-    // The bits wanted of each byte stand lowest: a shift to the left by no more than 4.
-    let high = _mm256_shuffle_epi8(tails, _mm256_set1_epi32(0x0D0C_0B0A));
-    let high = _mm256_srlv_epi32(high, _mm256_set_epi32(6, 4, 2, 0, 6, 4, 2, 0));
-    let high = _mm256_slli_epi16::<4>(only(0x03, high));
-    let scales = _mm256_or_si256(only(0x0F, low), high);
-    _mm256_sub_epi8(scales, _mm256_set1_epi8(32))
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn codes_q3_k(block: &[u8; 110]) -> [__m256i; 8] {
-    let thirds = load_at::<0, 110>(block);
-    let (a, b) = (load_at::<32, 110>(block), load_at::<64, 110>(block));
-    let with_third = |codes, thirds| _mm256_or_si256(only(0x03, codes), only(0x04, thirds));
-    // Bits 0 to 3 of the first 128 weights, 4 to 7 of the others, to the place of 4.
-    [
-        with_third(a, _mm256_slli_epi16::<2>(thirds)),
-        with_third(_mm256_srli_epi16::<2>(a), _mm256_slli_epi16::<1>(thirds)),
-        with_third(_mm256_srli_epi16::<4>(a), thirds),
-        with_third(_mm256_srli_epi16::<6>(a), _mm256_srli_epi16::<1>(thirds)),
-        with_third(b, _mm256_srli_epi16::<2>(thirds)),
-        with_third(_mm256_srli_epi16::<2>(b), _mm256_srli_epi16::<3>(thirds)),
-        with_third(_mm256_srli_epi16::<4>(b), _mm256_srli_epi16::<4>(thirds)),
-        with_third(_mm256_srli_epi16::<6>(b), _mm256_srli_epi16::<5>(thirds)),
-    ]
-}
-
 #[target_feature(enable = "avx2,fma,f16c")]
 fn q6_k(rows: Rows<'_>, activation: RowQ256<'_>) {
     products(rows, activation, |rows, block| block_q6_k(rows, block));
@@ -189,31 +156,4 @@ fn row_q6_k(block: &[u8; 210], q: &[i8; 256], sums: __m256i) -> __m256i {
     // What the codes' offset of 32 makes.
     let offset = _mm256_slli_epi32::<5>(_mm256_madd_epi16(scales, sums));
     _mm256_sub_epi32(scaled(codes_q6_k(block), q, halves, &BY), offset)
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn codes_q6_k(block: &[u8; 210]) -> [__m256i; 8] {
-    let [a, b, c, d] = quarters_q6_k(
-        [load_at::<0, 210>(block), load_at::<32, 210>(block)],
-        load_at::<128, 210>(block),
-    );
-    let [e, f, g, h] = quarters_q6_k(
-        [load_at::<64, 210>(block), load_at::<96, 210>(block)],
-        load_at::<160, 210>(block),
-    );
-    [a, b, c, d, e, f, g, h]
-}
-
-/// Half of the codes, of their nibbles and upper bits.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn quarters_q6_k([a, b]: [__m256i; 2], bits: __m256i) -> [__m256i; 4] {
-    let with_bits = |nibbles, bits| _mm256_or_si256(only(0x0F, nibbles), only(0x30, bits));
-    [
-        with_bits(a, _mm256_slli_epi16::<4>(bits)),
-        with_bits(b, _mm256_slli_epi16::<2>(bits)),
-        with_bits(_mm256_srli_epi16::<4>(a), bits),
-        with_bits(_mm256_srli_epi16::<4>(b), _mm256_srli_epi16::<2>(bits)),
-    ]
 }

@@ -27,13 +27,6 @@ fn half<const ROW: usize>(halves: __m256i) -> __m256i {
     }
 }
 
-/// `a` with the bits of `mask` alone.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn only(mask: u8, a: __m256i) -> __m256i {
-    _mm256_and_si256(a, _mm256_set1_epi8(mask as i8))
-}
-
 /// The sum of the products of a block's codes with the activation's, by pairs, times their
 /// scales, which `by` spreads: of the first scales over the first four parts, of the last over
 /// the last four.
