@@ -277,13 +277,7 @@ pub(super) struct Dot {
     pub(super) matrix: DotMatrix,
     /// Activations from which on `matrix` is the faster of the two.
     pub(super) many: usize,
-    /// What is faster than `matrix` for fewer than [`FEW`] activations, for types whose blocks
-    /// take long to take apart, where there is no kernel of rows.
-    pub(super) few: Option<DotMatrix>,
 }
-
-/// See [`Dot::few`].
-const FEW: usize = 4;
 
 /// [`Backend::dot_matrix`] by `kernels`, and by [`Portable`] where there are none.
 ///
@@ -305,13 +299,9 @@ pub(super) unsafe fn dot_matrix(
     let several = match kernels.rows {
         Some(rows) if activations.len() < kernels.many => rows,
         _ => {
-            let kernel = match kernels.few {
-                Some(few) if activations.len() < FEW => few,
-                _ => kernels.matrix,
-            };
             let matrix = Matrix { storage, rows, row, activations, out };
             // SAFETY: the caller's promise.
-            unsafe { kernel(matrix) };
+            unsafe { (kernels.matrix)(matrix) };
             return Ok(());
         }
     };

@@ -56,9 +56,9 @@ impl Avx2 {
     fn dot(&self, storage: StorageType) -> Option<Dot> {
         let tile = tile::kernel(storage, self.vnni).or_else(|| dot::matrix(storage));
         let matrix = tile.or_else(|| table::matrix::<Shell>(storage))?;
-        let many = tile::many(storage);
-        let few = if many > 8 { table::matrix::<Shell>(storage) } else { None };
-        Some(Dot { rows: dot::rows(storage, self.vnni), matrix, many, few })
+        // Kernels of rows have no fast look-ups here.
+        let many = tile::many(storage).min(8);
+        Some(Dot { rows: dot::rows(storage, self.vnni), matrix, many })
     }
 }
 

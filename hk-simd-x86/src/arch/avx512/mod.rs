@@ -57,9 +57,9 @@ impl Avx512 {
         let matrix = dot::matrix(storage)
             .or_else(|| tile::kernel(storage))
             .or_else(|| table::matrix::<Shell>(storage))?;
-        let many = tile::many(storage);
-        let few = if many > 8 { table::matrix::<Shell>(storage) } else { None };
-        Some(Dot { rows: dot::rows(storage, self.extended), matrix, many, few })
+        // Kernels of rows have fast look-ups only with the further features.
+        let many = tile::many(storage).min(if self.extended { usize::MAX } else { 8 });
+        Some(Dot { rows: dot::rows(storage, self.extended), matrix, many })
     }
 }
 
