@@ -15,7 +15,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let start = usize::from(u16::from_le_bytes([*low, *high])) % (count + 1);
     for backend in hk_std::backends() {
         decode_all(backend, storage, payload, count, start);
-        multiply(backend, storage, payload, count.min(1024), *pattern);
+        multiply(backend, storage, payload, count, *pattern);
     }
 });
 
@@ -39,20 +39,29 @@ fn decode_all(
     assert!(same(&part, &whole[start..]), "{storage} by {}", backend.name());
 }
 
+/// Rows of at most 512 weights, with one to eight activation rows.
 fn multiply(backend: &dyn Backend, storage: StorageType, payload: &[u8], count: usize, seed: u8) {
+    let (len, batch) = (count.min(512), 1 + usize::from(seed >> 1) % 8);
+    let rows = count.checked_div(len).unwrap_or(0);
     // Large, small, zero and sometimes non-finite activations.
-    let row: Vec<f32> = (0..count as u32)
-        .map(|i| f32::from_bits(i.wrapping_mul(0x9E37_79B9) ^ u32::from(seed) << 23))
-        .map(|x| if x.is_finite() || seed & 1 == 1 { x } else { 0.0 })
-        .collect();
-    let mut scratch = vec![0; Activation::scratch_len(storage, count)];
-    let Ok(activation) = backend.activation(storage, &row, &mut scratch) else { return };
-    let (mut found, mut expected) = ([0.5], [0.25]);
+    let number = |i: usize| {
+        let bits = (i as u32).wrapping_mul(0x9E37_79B9) ^ u32::from(seed) << 23;
+        Some(f32::from_bits(bits)).filter(|x| x.is_finite() || seed & 1 == 1).unwrap_or(0.0)
+    };
+    let x: Vec<f32> = (0..len * batch).map(number).collect();
+    let words = Activation::scratch_len(storage, len);
+    let mut scratch = vec![0; words * batch];
+    let mut activations = Vec::new();
+    for (x, scratch) in x.chunks(len.max(1)).zip(scratch.chunks_mut(words.max(1))) {
+        let Ok(activation) = backend.activation(storage, x, scratch) else { return };
+        activations.push(activation);
+    }
+    let (mut found, mut expected) = (vec![0.5; rows * batch], vec![0.25; rows * batch]);
     let results = (
-        backend.dot_rows(storage, payload, activation, &mut found),
-        dot::oracle::dot_rows(storage, payload, activation, &mut expected),
+        backend.dot_matrix(storage, payload, &activations, &mut found),
+        dot::oracle::dot_matrix(storage, payload, &activations, &mut expected),
     );
-    assert_eq!(results.0.is_ok(), results.1.is_ok(), "{storage} by {}", backend.name());
+    assert_eq!(results.0, results.1, "{storage} by {}", backend.name());
     if results.0.is_ok() {
         assert!(same(&found, &expected), "{storage} by {}: {found:?} {expected:?}", backend.name());
     }
