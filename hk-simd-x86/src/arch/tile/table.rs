@@ -53,13 +53,12 @@ pub(in crate::arch) fn kernel<K: Kernels>(storage: StorageType) -> Option<DotMat
 pub(in crate::arch) fn many(storage: StorageType) -> usize {
     match storage {
         // Their blocks take long to take apart.
-        StorageType::IQ1_S
-        | StorageType::IQ1_M
-        | StorageType::IQ2_XXS
+        StorageType::IQ2_XXS
         | StorageType::IQ2_XS
         | StorageType::IQ2_S
         | StorageType::IQ3_XXS
         | StorageType::IQ3_S => 16,
+        StorageType::IQ1_S | StorageType::IQ1_M => 8,
         // Their kernels for one activation have the least to do.
         StorageType::TQ1_0 | StorageType::TQ2_0 => 8,
         _ => 4,
