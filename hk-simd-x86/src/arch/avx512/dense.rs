@@ -98,7 +98,8 @@ fn fp8_e4m3_extended(payload: &[u8], out: &mut [f32]) {
         let upper = _mm512_permutex2var_epi8(upper[0], codes, upper[1]);
         let less = _mm512_permutex2var_epi8(less[0], codes, less[1]);
         let upper = _mm512_mask_mov_epi8(upper, _mm512_movepi8_mask(codes), less);
-        let (first, last) = (_mm512_unpacklo_epi8(lower, upper), _mm512_unpackhi_epi8(lower, upper));
+        let (first, last) =
+            (_mm512_unpacklo_epi8(lower, upper), _mm512_unpackhi_epi8(lower, upper));
         let zero = _mm512_setzero_si512();
         let (out, _) = out.as_chunks_mut::<16>();
         store(_mm512_castsi512_ps(_mm512_unpacklo_epi16(zero, first)), &mut out[0]);
