@@ -15,7 +15,6 @@
 #![warn(missing_docs)]
 
 #[cfg(target_arch = "x86_64")]
-#[allow(dead_code)] // while kernels are being added
 mod arch;
 
 use hk_core::Backend;

@@ -243,25 +243,12 @@ pub(super) enum DotRows {
 /// The arguments of [`Backend::dot_matrix`], checked: rows of at least one byte, and at least
 /// one activation, of the form and length for them.
 pub(super) struct Matrix<'a> {
-    pub(super) storage: StorageType,
     pub(super) rows: &'a [u8],
     /// Bytes of a row, not 0.
     pub(super) row: usize,
     pub(super) activations: &'a [Activation<'a>],
     /// The product of row `r` with activation `a` goes to `out[r * activations.len() + a]`.
     pub(super) out: &'a mut [f32],
-}
-
-impl<'a> Matrix<'a> {
-    /// The products by a portable kernel.
-    #[inline(always)]
-    pub(super) fn by(self, kernel: impl FnOnce(dot::portable::Matrix<'a>)) {
-        let Matrix { storage, rows, activations, out, .. } = self;
-        // They were checked before, in the same way.
-        if let Ok(matrix) = dot::portable::Matrix::new(storage, rows, activations, out) {
-            kernel(matrix);
-        }
-    }
 }
 
 /// The products of weight rows with several activation rows.
@@ -299,7 +286,7 @@ pub(super) unsafe fn dot_matrix(
     let several = match kernels.rows {
         Some(rows) if activations.len() < kernels.many => rows,
         _ => {
-            let matrix = Matrix { storage, rows, row, activations, out };
+            let matrix = Matrix { rows, row, activations, out };
             // SAFETY: the caller's promise.
             unsafe { (kernels.matrix)(matrix) };
             return Ok(());

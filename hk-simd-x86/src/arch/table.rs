@@ -1,25 +1,16 @@
-//! The portable kernels of hk-core, compiled anew for a level: what a level has for a type
-//! until it has something better.
+//! The portable decoders of hk-core, compiled anew for a level: what a level has for a type
+//! where nothing is better.
 
 use hk_core::StorageType;
 use hk_core::blocks::{self, Block};
-use hk_core::dot::portable::{Element, Weights};
 use zerocopy::FromBytes;
 
-use super::call::{Decode, DotMatrix};
+use super::call::Decode;
 
 /// Functions with the features of a level, for any type.
 pub(super) trait Shell {
     /// A kernel that decodes blocks one by one.
     fn decode<B: Block<N>, const N: usize>() -> Decode;
-    /// [`by_elements`](hk_core::dot::portable::by_elements).
-    fn elements<E: Element>() -> DotMatrix;
-    /// [`by_blocks_of_32`](hk_core::dot::portable::by_blocks_of_32).
-    fn blocks_of_32<B: Weights<32>>() -> DotMatrix;
-    /// [`by_blocks_of_256`](hk_core::dot::portable::by_blocks_of_256).
-    fn blocks_of_256<B: Weights<256>>() -> DotMatrix;
-    /// [`by_blocks_of_nvfp4`](hk_core::dot::portable::by_blocks_of_nvfp4).
-    fn nvfp4() -> DotMatrix;
 }
 
 /// The decoder of a type.
@@ -65,39 +56,6 @@ pub(super) fn decode<S: Shell>(storage: StorageType) -> Option<Decode> {
         StorageType::TQ2_0 => S::decode::<blocks::BlockTq2_0, _>(),
         StorageType::MXFP4 => S::decode::<blocks::BlockMxfp4, _>(),
         StorageType::NVFP4 => S::decode::<blocks::BlockNvfp4, _>(),
-        _ => return None,
-    })
-}
-
-/// The products of a type.
-pub(super) fn matrix<S: Shell>(storage: StorageType) -> Option<DotMatrix> {
-    Some(match storage {
-        StorageType::F32 => S::elements::<blocks::F32>(),
-        StorageType::F16 => S::elements::<blocks::F16>(),
-        StorageType::BF16 => S::elements::<blocks::Bf16>(),
-        StorageType::Q4_0 => S::blocks_of_32::<blocks::BlockQ4_0>(),
-        StorageType::Q4_1 => S::blocks_of_32::<blocks::BlockQ4_1>(),
-        StorageType::Q5_0 => S::blocks_of_32::<blocks::BlockQ5_0>(),
-        StorageType::Q5_1 => S::blocks_of_32::<blocks::BlockQ5_1>(),
-        StorageType::Q8_0 => S::blocks_of_32::<blocks::BlockQ8_0>(),
-        StorageType::IQ4_NL => S::blocks_of_32::<blocks::BlockIq4Nl>(),
-        StorageType::MXFP4 => S::blocks_of_32::<blocks::BlockMxfp4>(),
-        StorageType::Q2_K => S::blocks_of_256::<blocks::BlockQ2K>(),
-        StorageType::Q3_K => S::blocks_of_256::<blocks::BlockQ3K>(),
-        StorageType::Q4_K => S::blocks_of_256::<blocks::BlockQ4K>(),
-        StorageType::Q5_K => S::blocks_of_256::<blocks::BlockQ5K>(),
-        StorageType::Q6_K => S::blocks_of_256::<blocks::BlockQ6K>(),
-        StorageType::IQ1_S => S::blocks_of_256::<blocks::BlockIq1S>(),
-        StorageType::IQ1_M => S::blocks_of_256::<blocks::BlockIq1M>(),
-        StorageType::IQ2_XXS => S::blocks_of_256::<blocks::BlockIq2Xxs>(),
-        StorageType::IQ2_XS => S::blocks_of_256::<blocks::BlockIq2Xs>(),
-        StorageType::IQ2_S => S::blocks_of_256::<blocks::BlockIq2S>(),
-        StorageType::IQ3_XXS => S::blocks_of_256::<blocks::BlockIq3Xxs>(),
-        StorageType::IQ3_S => S::blocks_of_256::<blocks::BlockIq3S>(),
-        StorageType::IQ4_XS => S::blocks_of_256::<blocks::BlockIq4Xs>(),
-        StorageType::TQ1_0 => S::blocks_of_256::<blocks::BlockTq1_0>(),
-        StorageType::TQ2_0 => S::blocks_of_256::<blocks::BlockTq2_0>(),
-        StorageType::NVFP4 => S::nvfp4(),
         _ => return None,
     })
 }

@@ -54,8 +54,7 @@ impl Avx2 {
     }
 
     fn dot(&self, storage: StorageType) -> Option<Dot> {
-        let tile = tile::kernel(storage, self.vnni).or_else(|| dot::matrix(storage));
-        let matrix = tile.or_else(|| table::matrix::<Shell>(storage))?;
+        let matrix = tile::kernel(storage, self.vnni).or_else(|| dot::matrix(storage))?;
         // Kernels of rows have no fast look-ups here.
         let many = tile::many(storage).min(8);
         Some(Dot { rows: dot::rows(storage, self.vnni), matrix, many })

@@ -54,9 +54,7 @@ impl Avx512 {
     }
 
     fn dot(&self, storage: StorageType) -> Option<Dot> {
-        let matrix = dot::matrix(storage)
-            .or_else(|| tile::kernel(storage))
-            .or_else(|| table::matrix::<Shell>(storage))?;
+        let matrix = dot::matrix(storage).or_else(|| tile::kernel(storage))?;
         // Kernels of rows have fast look-ups only with the further features.
         let many = tile::many(storage).min(if self.extended { usize::MAX } else { 8 });
         Some(Dot { rows: dot::rows(storage, self.extended), matrix, many })
