@@ -2,7 +2,11 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::ptr;
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{Builder, JoinHandle};
 
@@ -37,26 +41,38 @@ pub struct Pool {
     caller: Mutex<()>,
 }
 
+/// What threads tell each other. Nobody takes a lock as long as all look out.
 #[derive(Default)]
 struct Shared {
-    slot: Mutex<Slot>,
-    /// How many pieces of work there have been; changes only under the lock of `slot`.
-    pieces: AtomicUsize,
-    /// Threads that are at work; grows only under the lock of `slot`.
-    busy: AtomicUsize,
+    /// [`OPEN`] while there is work to take; how many threads are at it, in steps of
+    /// [`THREAD`]; and how many pieces of work there have been, in steps of [`PIECE`].
+    state: AtomicUsize,
+    /// Where the work is, for those who are counted in `state`.
+    work: AtomicPtr<&'static Work>,
     closing: AtomicBool,
+    panicked: AtomicBool,
+    /// Threads that sleep, or are about to.
+    sleepers: AtomicUsize,
+    /// Whether the caller sleeps until no thread is at work, or is about to.
+    caller_sleeps: AtomicBool,
+    /// What a thread panicked with. Whoever goes to sleep holds the lock from its last look
+    /// on, and whoever wakes others takes it in between, so that none is missed.
+    slow: Mutex<Option<Box<dyn Any + Send>>>,
     /// Told of new work, and of the end.
     wake: Condvar,
     /// Told when no thread is at work any more.
     idle: Condvar,
 }
 
-#[derive(Default)]
-struct Slot {
-    work: Option<&'static Work>,
-    sleepers: usize,
-    /// What a thread panicked with.
-    panic: Option<Box<dyn Any + Send>>,
+const OPEN: usize = 1;
+const THREAD: usize = 2;
+const PIECE: usize = 1 << 15;
+/// Threads that `state` can count.
+const MOST: usize = PIECE / THREAD - 1;
+
+/// Whether no thread is at work.
+const fn is_idle(state: usize) -> bool {
+    state % PIECE < THREAD
 }
 
 impl Pool {
@@ -68,7 +84,7 @@ impl Pool {
             let shared = Arc::clone(&shared);
             Builder::new().name("hk-pool".into()).spawn(move || shared.look_out()).ok()
         };
-        let threads = (1..threads).map_while(start).collect();
+        let threads = (1..threads).take(MOST).map_while(start).collect();
         Pool { shared, threads, caller: Mutex::default() }
     }
 
@@ -93,30 +109,30 @@ impl Pool {
         };
         let Some(_caller) = caller.filter(|_| !self.threads.is_empty()) else { return work() };
         let shared = &*self.shared;
-        // Takes the work back, also when `work` panics here.
-        let offer = Offer { shared };
-        // SAFETY: only the lifetime changes. Threads get the reference from the slot alone,
-        // and are counted before they give up its lock; dropping `offer`, which happens
-        // before this function is left in any way, empties the slot and waits until none
-        // is counted. So nobody has the reference when its lifetime ends.
+        // SAFETY: only the lifetime changes. Threads get the reference from `lent` alone, and
+        // only while they are counted in `state`, which none is before `offer` opens it and
+        // after `close`, which waits until none is counted any more. `Offer` closes it before
+        // this function is left in any way. So nobody has the reference when its lifetime
+        // ends, nor a pointer to `lent` that it could follow.
         #[expect(unsafe_code, reason = "threads outlive what they are lent")]
-        let work: &'static Work =
+        let lent: &'static Work =
             unsafe { std::mem::transmute::<&(dyn Fn() + Sync), &'static Work>(work) };
-        shared.offer(work);
+        let offer = Offer::new(shared, &lent);
         work();
         drop(offer);
-        let panic = shared.lock().panic.take();
-        if let Some(panic) = panic {
-            resume_unwind(panic);
+        if shared.panicked.load(Relaxed) {
+            let panic = shared.forget_panic();
+            if let Some(panic) = panic {
+                resume_unwind(panic);
+            }
         }
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        let slot = self.shared.lock();
-        self.shared.closing.store(true, Ordering::Release);
-        drop(slot);
+        self.shared.closing.store(true, SeqCst);
+        drop(self.shared.lock());
         self.shared.wake.notify_all();
         for thread in self.threads.drain(..) {
             // It has caught what it could panic with.
@@ -125,77 +141,102 @@ impl Drop for Pool {
     }
 }
 
-/// Work that other threads can take.
+/// Work that other threads can take, until this is dropped: also when the caller panics.
 struct Offer<'a> {
     shared: &'a Shared,
+}
+
+impl<'a> Offer<'a> {
+    /// `work` must outlive the offer.
+    fn new(shared: &'a Shared, work: &'a &'static Work) -> Self {
+        // Left where the caller of the work before panicked too, with its own.
+        if shared.panicked.load(Relaxed) {
+            shared.forget_panic();
+        }
+        shared.work.store(ptr::from_ref(work).cast_mut(), Relaxed);
+        // Publishes the pointer. No thread is counted between two pieces of work.
+        shared.state.fetch_add(PIECE + OPEN, SeqCst);
+        if shared.sleepers.load(SeqCst) > 0 {
+            drop(shared.lock());
+            shared.wake.notify_all();
+        }
+        Offer { shared }
+    }
 }
 
 impl Drop for Offer<'_> {
     fn drop(&mut self) {
         let shared = self.shared;
-        shared.lock().work = None;
-        let is_idle = || shared.busy.load(Ordering::Acquire) == 0;
-        if look(is_idle) {
+        shared.state.fetch_and(!OPEN, SeqCst);
+        let is_idle = || is_idle(shared.state.load(SeqCst));
+        if is_idle() || look(is_idle) {
             return;
         }
-        let mut slot = shared.lock();
+        let mut lock = shared.lock();
+        shared.caller_sleeps.store(true, SeqCst);
         while !is_idle() {
-            slot = shared.idle.wait(slot).unwrap_or_else(PoisonError::into_inner);
+            lock = shared.idle.wait(lock).unwrap_or_else(PoisonError::into_inner);
         }
+        shared.caller_sleeps.store(false, SeqCst);
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Slot> {
-        // Nothing panics under the lock, and each field is whole at any time.
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Any + Send>>> {
+        // Nothing panics under the lock.
+        self.slow.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn offer(&self, work: &'static Work) {
-        let mut slot = self.lock();
-        // Left where the caller of the work before panicked too, with its own.
-        slot.panic = None;
-        slot.work = Some(work);
-        self.pieces.fetch_add(1, Ordering::Release);
-        let asleep = slot.sleepers > 0;
-        drop(slot);
-        if asleep {
-            self.wake.notify_all();
-        }
+    /// What a thread panicked with, once.
+    fn forget_panic(&self) -> Option<Box<dyn Any + Send>> {
+        self.panicked.store(false, Relaxed);
+        self.lock().take()
     }
 
     /// What a thread does: works whenever there is work, until the pool is dropped.
     fn look_out(&self) {
         let mut seen = 0;
         loop {
+            // A piece that is no longer open is none that a thread could have a part in.
             let is_news = || {
-                self.pieces.load(Ordering::Acquire) != seen || self.closing.load(Ordering::Acquire)
+                let state = self.state.load(SeqCst);
+                (state % 2 == OPEN && state / PIECE != seen) || self.closing.load(SeqCst)
             };
-            let awake = look(is_news);
-            let mut slot = self.lock();
-            if !awake {
-                slot.sleepers += 1;
+            if !look(is_news) {
+                let mut lock = self.lock();
+                self.sleepers.fetch_add(1, SeqCst);
                 while !is_news() {
-                    slot = self.wake.wait(slot).unwrap_or_else(PoisonError::into_inner);
+                    lock = self.wake.wait(lock).unwrap_or_else(PoisonError::into_inner);
                 }
-                slot.sleepers -= 1;
+                self.sleepers.fetch_sub(1, SeqCst);
             }
-            if self.closing.load(Ordering::Acquire) {
+            if self.closing.load(SeqCst) {
                 return;
             }
-            seen = self.pieces.load(Ordering::Acquire);
-            // Gone if this thread comes too late.
-            let Some(work) = slot.work else { continue };
-            self.busy.fetch_add(1, Ordering::AcqRel);
-            drop(slot);
-            let outcome = catch_unwind(AssertUnwindSafe(work));
-            let mut slot = self.lock();
-            if let Err(panic) = outcome {
-                slot.panic.get_or_insert(panic);
-            }
-            if self.busy.fetch_sub(1, Ordering::AcqRel) == 1 {
-                self.idle.notify_one();
-            }
+            let take = |state| (state % 2 == OPEN).then_some(state + THREAD);
+            // Closed again if this thread comes too late.
+            let Ok(state) = self.state.fetch_update(SeqCst, SeqCst, take) else { continue };
+            seen = state / PIECE;
+            self.work();
+        }
+    }
+
+    /// Does the work that is offered, by a thread that has been counted for it.
+    fn work(&self) {
+        let work = self.work.load(Relaxed);
+        // SAFETY: the pointer came from a reference, which the caller keeps alive, and does
+        // not write to, as long as a thread is counted: see `Pool::run`. It was stored before
+        // the change of `state` that this thread has seen.
+        #[expect(unsafe_code, reason = "one word can be swapped at once, a fat reference not")]
+        let work: &'static Work = unsafe { *work };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+            self.lock().get_or_insert(panic);
+            self.panicked.store(true, Relaxed);
+        }
+        let before = self.state.fetch_sub(THREAD, SeqCst);
+        if is_idle(before - THREAD) && self.caller_sleeps.load(SeqCst) {
+            drop(self.lock());
+            self.idle.notify_one();
         }
     }
 }
@@ -211,6 +252,7 @@ fn look(is_so: impl Fn() -> bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::Ordering;
     use std::thread;
     use std::time::Duration;
 
