@@ -108,9 +108,15 @@ fn q5_0(payload: &[u8], out: &mut [f32]) {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn q5_1(payload: &[u8], out: &mut [f32]) {
     let numbers = [from(0), from(16)];
+    // If the compiler knew the lanes, it would shuffle twice for most of them.
+    let all = |lane| _mm512_set1_epi32(core::hint::black_box(lane));
+    let (d_lane, m_lane) = (all(0), all(1));
     whole_blocks(payload, out, |blocks: &[[u8; 24]], out| {
         for ([d0, d1, m0, m1, h0, h1, h2, h3, qs @ ..], out) in blocks.iter().zip(out) {
-            let (d, m) = (broadcast_half([*d0, *d1]), broadcast_half([*m0, *m1]));
+            let scales = _mm_cvtsi32_si128(i32::from_le_bytes([*d0, *d1, *m0, *m1]));
+            let scales = _mm512_castps128_ps512(_mm_cvtph_ps(scales));
+            let d = _mm512_permutexvar_ps(d_lane, scales);
+            let m = _mm512_permutexvar_ps(m_lane, scales);
             let weights = [
                 _mm512_add_ps(_mm512_mul_ps(d, numbers[0]), m),
                 _mm512_add_ps(_mm512_mul_ps(d, numbers[1]), m),
