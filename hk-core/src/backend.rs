@@ -1,9 +1,9 @@
 //! What a set of kernels can do, and the one that runs anywhere.
 
+use crate::attention::{self, Query, Weighted};
 use crate::dot::{self, Activation};
 use crate::error::Error;
-use crate::vector::{self, Weighted};
-use crate::{StorageType, blocks};
+use crate::{StorageType, blocks, vector};
 
 /// A set of kernels: conversions of stored weights to `f32`, and dot products of stored
 /// rows with activation rows.
@@ -177,9 +177,15 @@ pub trait Backend: Send + Sync {
         vector::swiglu(gates, ups);
     }
 
-    /// Weighted sums of rows: [`vector::add_weighted`].
-    fn add_weighted(&self, rows: &[f32], len: usize, sums: &mut [Weighted<'_>]) {
-        vector::add_weighted::<16>(rows, len, sums);
+    /// How well keys, pages of f16 rows of `len` numbers, fit queries: [`attention::scores`].
+    fn scores(&self, keys: &[&[[u8; 2]]], len: usize, scale: f32, queries: &mut [Query<'_>]) {
+        attention::scores(keys, len, scale, queries);
+    }
+
+    /// Weighted sums of values, pages of f16 rows of `len` numbers:
+    /// [`attention::add_weighted`].
+    fn add_weighted(&self, values: &[&[[u8; 2]]], len: usize, sums: &mut [Weighted<'_>]) {
+        attention::add_weighted::<16>(values, len, sums);
     }
 
     /// Numbers rounded to f16: [`vector::to_f16`].

@@ -24,6 +24,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod attention;
 pub mod backend;
 pub mod blocks;
 mod bytes;

@@ -114,81 +114,6 @@ fn largest(scores: &[f32]) -> f32 {
     lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a })
 }
 
-/// A weighted sum that is being made: of attention, the answer to one query.
-#[derive(Debug)]
-pub struct Weighted<'a> {
-    /// The weights of the rows that take part, from the first on.
-    pub weights: &'a [f32],
-    /// What their products are added to.
-    pub sums: &'a mut [f32],
-}
-
-/// Adds weighted rows of `len` numbers to each of `sums`, row by row: `sums += weight * row`.
-/// Numbers beyond whole rows, and of sums beyond `len`, are left alone.
-///
-/// `WIDTH` numbers of two sums are made at once: as many as the registers of an instruction
-/// set hold four vectors of.
-#[inline(always)]
-pub fn add_weighted<const WIDTH: usize>(rows: &[f32], len: usize, sums: &mut [Weighted<'_>]) {
-    let (pairs, rest) = sums.as_chunks_mut::<2>();
-    for [a, b] in pairs {
-        let common = a.weights.len().min(b.weights.len());
-        let (a_weights, a_rest) = a.weights.split_at_checked(common).unwrap_or_default();
-        let (b_weights, b_rest) = b.weights.split_at_checked(common).unwrap_or_default();
-        add_rows::<2, WIDTH>(rows, len, [a_weights, b_weights], [&mut *a.sums, &mut *b.sums]);
-        let left = rows.get(common.saturating_mul(len)..).unwrap_or_default();
-        add_rows::<1, WIDTH>(left, len, [a_rest], [&mut *a.sums]);
-        add_rows::<1, WIDTH>(left, len, [b_rest], [&mut *b.sums]);
-    }
-    for sum in rest {
-        add_rows::<1, WIDTH>(rows, len, [sum.weights], [&mut *sum.sums]);
-    }
-}
-
-/// [`add_weighted`] to `S` sums of as many weights each.
-#[inline(always)]
-fn add_rows<const S: usize, const WIDTH: usize>(
-    rows: &[f32],
-    len: usize,
-    weights: [&[f32]; S],
-    sums: [&mut [f32]; S],
-) {
-    let Some(count) = rows.len().checked_div(len) else { return };
-    let count = weights.iter().fold(count, |count, weights| count.min(weights.len()));
-    let mut at = 0;
-    let mut sums = sums.map(|sums| sums.as_chunks_mut::<WIDTH>());
-    for part in 0..len / WIDTH {
-        let mut now = [[0.0; WIDTH]; S];
-        for (now, (sums, _)) in now.iter_mut().zip(&sums) {
-            if let Some(sums) = sums.get(part) {
-                *now = *sums;
-            }
-        }
-        for (p, row) in rows.chunks_exact(len).take(count).enumerate() {
-            let Some(row) = row.get(at..).and_then(<[f32]>::first_chunk::<WIDTH>) else { break };
-            for (now, weights) in now.iter_mut().zip(weights) {
-                let Some(&weight) = weights.get(p) else { break };
-                for (sum, number) in now.iter_mut().zip(row) {
-                    *sum += weight * number;
-                }
-            }
-        }
-        for (now, (sums, _)) in now.iter().zip(&mut sums) {
-            if let Some(sums) = sums.get_mut(part) {
-                *sums = *now;
-            }
-        }
-        at += WIDTH;
-    }
-    for (weights, (_, sums)) in weights.iter().zip(sums) {
-        for (row, weight) in rows.chunks_exact(len).zip(*weights) {
-            for (sum, number) in sums.iter_mut().zip(row.get(at..).unwrap_or_default()) {
-                *sum += weight * number;
-            }
-        }
-    }
-}
-
 /// Rounds numbers to the nearest f16, ties to even; too large ones become infinite, a NaN
 /// keeps its sign and the upper bits of its payload and becomes quiet. As far as both slices
 /// go.
@@ -226,8 +151,6 @@ fn half(bits: u32) -> u16 {
 mod tests {
     use super::*;
     use crate::blocks::{Block, F16};
-    use std::vec;
-    use std::vec::Vec;
 
     #[test]
     fn the_ends_of_exp() {
@@ -270,39 +193,6 @@ mod tests {
             hash.wrapping_mul(31).wrapping_add(exp(i as f32 * 0.009_7).to_bits())
         });
         assert!(cfg!(miri) || hash == 449_432_765, "{hash}");
-    }
-
-    /// Row by row, sum by sum: what `add_weighted` is defined as.
-    fn plain(rows: &[f32], len: usize, weights: &[f32], sums: &mut [f32]) {
-        for (row, weight) in rows.chunks_exact(len).zip(weights) {
-            for (sum, number) in sums.iter_mut().zip(row) {
-                *sum += weight * number;
-            }
-        }
-    }
-
-    #[test]
-    fn weighted_sums_row_by_row() {
-        let number = |i: usize| (i * 2_654_435_761 % 1000) as f32 / 7.0 - 70.0;
-        for len in [1, 15, 16, 17, 40, 64, 70, 128] {
-            for counts in [[5, 5, 5], [3, 4, 5], [5, 0, 2]] {
-                let rows: Vec<f32> = (0..5 * len).map(number).collect();
-                let weights = counts.map(|count| (0..count).map(number).collect::<Vec<_>>());
-                let mut expected = [0, 1, 2].map(|s| vec![s as f32; len]);
-                for (weights, sums) in weights.iter().zip(&mut expected) {
-                    plain(&rows, len, weights, sums);
-                }
-                let mut found = [0, 1, 2].map(|s| vec![s as f32; len]);
-                let mut sums: Vec<_> = weights
-                    .iter()
-                    .zip(&mut found)
-                    .map(|(weights, sums)| Weighted { weights, sums })
-                    .collect();
-                add_weighted::<16>(&rows, len, &mut sums);
-                assert_eq!(found, expected, "{len}, {counts:?}");
-            }
-        }
-        add_weighted::<16>(&[1.0], 0, &mut [Weighted { weights: &[1.0], sums: &mut [] }]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Random, same};
-use hk_core::vector::Weighted;
+use hk_core::attention::{Query, Weighted};
 use hk_core::{Backend, Portable};
 use hk_simd_x86::variants;
 
@@ -64,26 +64,100 @@ fn the_bits_of_portable() {
     }
 }
 
+/// Keys or values: pages of so many rows of `len` numbers, some of them extreme, and the
+/// first page with part of a row too many.
+fn pages(rows: &[usize], len: usize, random: &mut Random) -> Vec<Vec<[u8; 2]>> {
+    let mut pages = Vec::new();
+    for (page, rows) in rows.iter().enumerate() {
+        let spare = if page == 0 { len / 2 } else { 0 };
+        let numbers = numbers(rows * len + spare, random);
+        let mut halves = vec![[0; 2]; numbers.len()];
+        Portable.to_f16(&numbers, &mut halves);
+        pages.push(halves);
+    }
+    pages
+}
+
+/// Lengths of a row, and how many rows the pages have.
+fn shapes() -> Vec<(usize, [usize; 3])> {
+    let lens =
+        if cfg!(miri) { vec![17, 32, 64] } else { (1..150).chain([256, 257, 288]).collect() };
+    let shapes = lens.into_iter().enumerate();
+    shapes.map(|(i, len)| (len, [16 + i % 50, i * 7 % 64, 1 + i * 5 % 33])).collect()
+}
+
+#[test]
+fn scores() {
+    for (name, backend) in variants() {
+        for (len, rows) in shapes() {
+            let mut random = Random::new(len);
+            let keys = pages(&rows, len, &mut random);
+            let keys: Vec<&[[u8; 2]]> = keys.iter().map(|page| &page[..]).collect();
+            let all: usize = rows.iter().sum();
+            let counts = [all, all, all - 1, 0, 3, all + 5, all / 2, all, 16];
+            let queries: Vec<_> = counts
+                .iter()
+                .enumerate()
+                .map(|(i, _)| if i < 5 { random.floats(len) } else { numbers(len, &mut random) })
+                .collect();
+            let scores = |backend: &dyn Backend| {
+                let mut scores = counts.map(|count| vec![7.0; count]);
+                let queries = queries.iter().zip(&mut scores);
+                let mut queries: Vec<_> =
+                    queries.map(|(numbers, scores)| Query { numbers, scores }).collect();
+                backend.scores(&keys, len, 0.125, &mut queries);
+                scores.concat()
+            };
+            assert_same(name, &scores(backend), &scores(&Portable));
+        }
+    }
+}
+
+#[test]
+fn scores_of_lengths_that_differ() {
+    let random = &mut Random::new(1);
+    let keys = pages(&[20], 64, random);
+    for (name, backend) in variants() {
+        for len in [0, 16, 63, 64, 65, 80] {
+            let numbers = random.floats(len);
+            let scores = |backend: &dyn Backend| {
+                let mut scores = [1.0; 20];
+                let query = Query { numbers: &numbers, scores: &mut scores };
+                backend.scores(&[&keys[0]], 64, 2.0, &mut [query]);
+                scores
+            };
+            assert_same(name, &scores(backend), &scores(&Portable));
+        }
+    }
+}
+
 #[test]
 fn weighted_sums() {
     for (name, backend) in variants() {
-        for len in if cfg!(miri) { vec![17, 70] } else { (1..150).collect() } {
+        for (len, rows) in shapes() {
             let mut random = Random::new(len);
-            let rows = random.floats(len * 9);
-            let counts = [9, 9, 7, 0, 3, 9, 8];
-            let weights: Vec<_> = counts.iter().map(|&count| random.floats(count)).collect();
-            let start = random.floats(len);
-            let sums = |backend: &dyn Backend| {
-                let mut sums = vec![start.clone(); counts.len()];
-                let mut parts: Vec<_> = weights
-                    .iter()
-                    .zip(&mut sums)
-                    .map(|(weights, sums)| Weighted { weights, sums })
-                    .collect();
-                backend.add_weighted(&rows, len, &mut parts);
-                sums.concat()
-            };
-            assert_same(name, &sums(backend), &sums(&Portable));
+            let values = pages(&rows, len, &mut random);
+            let values: Vec<&[[u8; 2]]> = values.iter().map(|page| &page[..]).collect();
+            let all: usize = rows.iter().sum();
+            let counts = [all, all, all - 2, 0, 3, all + 1, all, all - 1, 16, all, all];
+            for several in [counts.len(), 7, 3, 2, 1] {
+                let counts = &counts[..several];
+                let weights: Vec<_> = counts.iter().map(|&count| random.floats(count)).collect();
+                let start = random.floats(len + 3);
+                let sums = |backend: &dyn Backend| {
+                    let mut sums = vec![start.clone(); counts.len()];
+                    // One that is too short, and two longer than a row.
+                    sums[0].truncate(if len % 3 == 0 { len / 2 } else { len });
+                    let mut parts: Vec<_> = weights
+                        .iter()
+                        .zip(&mut sums)
+                        .map(|(weights, sums)| Weighted { weights, sums })
+                        .collect();
+                    backend.add_weighted(&values, len, &mut parts);
+                    sums.concat()
+                };
+                assert_same(name, &sums(backend), &sums(&Portable));
+            }
         }
     }
 }

@@ -4,15 +4,14 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use hk_core::vector::Weighted;
-use hk_core::{Activation, StorageType};
+use hk_core::attention::{Query, Weighted};
 
-use super::cache::{Cache, PAGE};
+use super::cache::Cache;
 use super::linear::Kernels;
 use super::memory;
 use super::probe::Part;
 use super::threads::{for_each, pieces};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::hyperparameters::Hyperparameters;
 
 /// Tokens of a prompt that look back together.
@@ -134,42 +133,25 @@ fn look_back(
     queries: &[(&[f32], usize)],
     outs: &mut [&mut [f32]],
 ) -> Result<()> {
-    let failed = |source| Error::Decode { name: "the text so far".into(), source };
-    let seen = queries.iter().map(|(_, seen)| *seen).max().unwrap_or(0);
-    let stride = seen.next_multiple_of(PAGE);
-    let mut weights: Vec<f32> = memory::zeros(stride.saturating_mul(queries.len()))?;
+    let seen = queries.iter().map(|(_, seen)| *seen).sum();
+    let mut weights: Vec<f32> = memory::zeros(seen)?;
+    let mut rest = &mut weights[..];
+    let mut asked = memory::with_room(queries.len())?;
+    for (numbers, seen) in queries {
+        let (scores, more) = core::mem::take(&mut rest).split_at_mut(*seen);
+        rest = more;
+        asked.push(Query { numbers, scores });
+    }
     let scale = 1.0 / libm::sqrtf(head_len as f32);
-    let activations: Vec<_> = queries.iter().map(|(query, _)| Activation::F32(query)).collect();
-    let mut scores: Vec<f32> = memory::zeros(PAGE * queries.len())?;
-    for (page, keys) in (0..seen).step_by(PAGE).zip(cache.keys(kv_head)) {
-        let positions = (seen - page).min(PAGE);
-        let scores = &mut scores[..positions * queries.len()];
-        kernels.backend.dot_matrix(StorageType::F16, keys, &activations, scores).map_err(failed)?;
-        for (position, scores) in scores.chunks_exact(queries.len()).enumerate() {
-            for (weights, score) in weights.chunks_exact_mut(stride).zip(scores) {
-                weights[page + position] = score * scale;
-            }
-        }
-    }
+    kernels.backend.scores(&cache.keys(kv_head)?, head_len, scale, &mut asked);
     let mut totals = memory::with_room(queries.len())?;
-    for (weights, (_, seen)) in weights.chunks_exact_mut(stride).zip(queries) {
-        totals.push(kernels.backend.exponentials(&mut weights[..*seen]));
-    }
     let mut sums = memory::with_room(queries.len())?;
-    for out in outs.iter_mut() {
+    for (query, out) in asked.into_iter().zip(outs.iter_mut()) {
+        totals.push(kernels.backend.exponentials(query.scores));
         out.fill(0.0);
-        sums.push(Weighted { weights: &[], sums: out });
+        sums.push(Weighted { weights: query.scores, sums: out });
     }
-    let mut decoded: Vec<f32> = memory::zeros(PAGE * head_len)?;
-    for (page, values) in (0..seen).step_by(PAGE).zip(cache.values(kv_head)) {
-        let decoded = &mut decoded[..(seen - page).min(PAGE) * head_len];
-        kernels.backend.dequantize(StorageType::F16, values, decoded).map_err(failed)?;
-        let weights = weights.chunks_exact(stride).zip(queries);
-        for (sum, (weights, (_, seen))) in sums.iter_mut().zip(weights) {
-            sum.weights = &weights[page.min(*seen)..(page + PAGE).min(*seen)];
-        }
-        kernels.backend.add_weighted(decoded, head_len, &mut sums);
-    }
+    kernels.backend.add_weighted(&cache.values(kv_head)?, head_len, &mut sums);
     for (out, total) in outs.iter_mut().zip(totals) {
         out.iter_mut().for_each(|number| *number /= total);
     }

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::hyperparameters::Hyperparameters;
 
 /// Positions a page.
-pub(super) const PAGE: usize = 64;
+const PAGE: usize = 64;
 /// Bytes of a number.
 const F16: usize = 2;
 
@@ -69,17 +69,19 @@ impl Cache {
     }
 
     /// Keys of `head`, page by page: rows of f16.
-    pub(super) fn keys(&self, head: usize) -> impl Iterator<Item = &[u8]> {
+    pub(super) fn keys(&self, head: usize) -> Result<Vec<&[[u8; F16]]>> {
         self.pages(&self.keys, head)
     }
 
     /// Values of `head`, page by page: rows of f16.
-    pub(super) fn values(&self, head: usize) -> impl Iterator<Item = &[u8]> {
+    pub(super) fn values(&self, head: usize) -> Result<Vec<&[[u8; F16]]>> {
         self.pages(&self.values, head)
     }
 
-    fn pages<'a>(&self, pages: &'a [Vec<u8>], head: usize) -> impl Iterator<Item = &'a [u8]> {
+    fn pages<'a>(&self, pages: &'a [Vec<u8>], head: usize) -> Result<Vec<&'a [[u8; F16]]>> {
         let bytes = PAGE * self.head_len * F16;
-        pages.iter().map(move |page| &page[head * bytes..][..bytes])
+        let mut all = memory::with_room(pages.len())?;
+        all.extend(pages.iter().map(|page| page[head * bytes..][..bytes].as_chunks().0));
+        Ok(all)
     }
 }

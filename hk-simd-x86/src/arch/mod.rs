@@ -1,6 +1,7 @@
 //! The levels, and which of them this CPU has.
 
 mod activation;
+mod attention;
 mod avx2;
 mod avx512;
 mod call;

@@ -2,8 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use hk_core::dot;
-use hk_core::vector::{self, Weighted};
+use hk_core::{dot, vector};
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn dot_f32(a: &[f32], b: &[f32]) -> f32 {
@@ -23,11 +22,6 @@ pub(super) fn exponentials(scores: &mut [f32]) -> f32 {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn swiglu(gates: &mut [f32], ups: &[f32]) {
     vector::swiglu(gates, ups);
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn add_weighted(rows: &[f32], len: usize, sums: &mut [Weighted<'_>]) {
-    vector::add_weighted::<64>(rows, len, sums);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]

@@ -1,6 +1,7 @@
 //! The level `avx512`.
 
 mod activation;
+mod attention;
 mod between;
 mod dense;
 mod dot;
@@ -15,7 +16,7 @@ mod ternary;
 mod tile;
 mod vector;
 
-use hk_core::vector::Weighted;
+use hk_core::attention::{Query, Weighted};
 use hk_core::{Activation, Backend, Error, StorageType};
 
 use self::shell::Shell;
@@ -117,9 +118,14 @@ impl Backend for Avx512 {
         unsafe { between::swiglu(gates, ups) }
     }
 
-    fn add_weighted(&self, rows: &[f32], len: usize, sums: &mut [Weighted<'_>]) {
+    fn scores(&self, keys: &[&[[u8; 2]]], len: usize, scale: f32, queries: &mut [Query<'_>]) {
         // SAFETY: the CPU has the features of this level.
-        unsafe { between::add_weighted(rows, len, sums) }
+        unsafe { attention::scores(keys, len, scale, queries) }
+    }
+
+    fn add_weighted(&self, values: &[&[[u8; 2]]], len: usize, sums: &mut [Weighted<'_>]) {
+        // SAFETY: the CPU has the features of this level.
+        unsafe { attention::add_weighted(values, len, sums) }
     }
 
     fn to_f16(&self, numbers: &[f32], out: &mut [[u8; 2]]) {
