@@ -152,7 +152,7 @@ pub fn add_weighted<const WIDTH: usize>(
         if len == 0 {
             return;
         }
-        for rows in page.chunks(len.saturating_mul(ROWS)) {
+        for rows in page.chunks(len.saturating_mul(ROWS).max(1)) {
             let mut at = 0;
             while at < len {
                 add_columns::<WIDTH>(rows, len, at, first, sums);

@@ -17,7 +17,7 @@ use crate::hyperparameters::Hyperparameters;
 /// Tokens of a prompt that look back together.
 const TOKENS: usize = 16;
 
-/// Queries that one thread answers: some heads of some tokens.
+/// Queries that one thread answers: some heads, which share keys, of some tokens.
 struct Block<'a> {
     heads: Range<usize>,
     tokens: Range<usize>,
@@ -41,7 +41,8 @@ pub(super) fn attend(
     let tokens = queries.len() / (heads * head_len);
     let cost = 2 * (start + tokens) * head_len;
     let pieces = pieces(kernels.threads, tokens * heads, cost);
-    let blocks = blocks(numbers, tokens, pieces, answers);
+    let threads = if pieces == 1 { 1 } else { kernels.threads.count() };
+    let blocks = blocks(numbers, tokens, threads, answers);
     let shape: Vec<_> = blocks.iter().map(|b| (b.heads.clone(), b.tokens.clone())).collect();
     let answer = |block| {
         kernels.enter(Part::Attention);
@@ -68,26 +69,32 @@ pub(super) fn attend(
     Ok(())
 }
 
-/// Blocks for at least `pieces` threads: of a single token the heads are split, of a prompt
-/// the tokens and the groups of heads that share keys.
+/// Blocks for `threads` threads: the tokens of a prompt are split, and the groups of heads that
+/// share keys; of a single token also the heads of those groups that are left over when each
+/// thread has got as many whole ones, so that all have the same to do.
 fn blocks<'a>(
     numbers: &Hyperparameters,
     tokens: usize,
-    pieces: usize,
+    threads: usize,
     answers: &'a mut [f32],
 ) -> Vec<Block<'a>> {
     let group = numbers.heads / numbers.kv_heads;
-    let heads_a_block = if tokens > 1 { group } else { numbers.heads.div_ceil(pieces) };
+    let whole = numbers.kv_heads - numbers.kv_heads % threads;
     let mut rest = answers;
     let mut blocks = Vec::new();
     for first in (0..tokens).step_by(TOKENS) {
         let tokens = first..(first + TOKENS).min(tokens);
-        for head in (0..numbers.heads).step_by(heads_a_block) {
-            let heads = head..(head + heads_a_block).min(numbers.heads);
-            let len = tokens.len() * heads.len() * numbers.head_len;
-            let (out, more) = core::mem::take(&mut rest).split_at_mut(len);
-            rest = more;
-            blocks.push(Block { heads, tokens: tokens.clone(), out });
+        for kv_head in 0..numbers.kv_heads {
+            let split = tokens.end == 1 && kv_head >= whole;
+            let heads_a_block = if split { group.div_ceil(threads) } else { group };
+            let end = (kv_head + 1) * group;
+            for head in (end - group..end).step_by(heads_a_block) {
+                let heads = head..(head + heads_a_block).min(end);
+                let len = tokens.len() * heads.len() * numbers.head_len;
+                let (out, more) = core::mem::take(&mut rest).split_at_mut(len);
+                rest = more;
+                blocks.push(Block { heads, tokens: tokens.clone(), out });
+            }
         }
     }
     blocks
@@ -102,25 +109,17 @@ fn answer(
     queries: &[f32],
     block: Block<'_>,
 ) -> Result<()> {
-    let group = numbers.heads / numbers.kv_heads;
-    let (head_len, width) = (numbers.head_len, block.heads.len() * numbers.head_len);
-    let mut head = block.heads.start;
-    while head < block.heads.end {
-        let kv_head = head / group;
-        let end = ((kv_head + 1) * group).min(block.heads.end);
-        let mut rows = memory::with_room(block.tokens.len() * (end - head))?;
-        let mut outs = memory::with_room(rows.capacity())?;
-        for (token, out) in block.tokens.clone().zip(block.out.chunks_exact_mut(width)) {
-            let at = (token * numbers.heads + head) * head_len;
-            let query = queries[at..].chunks_exact(head_len).take(end - head);
-            rows.extend(query.map(|row| (row, start + token + 1)));
-            let at = (head - block.heads.start) * head_len;
-            outs.extend(out[at..].chunks_exact_mut(head_len).take(end - head));
-        }
-        look_back(kernels, cache, kv_head, head_len, &rows, &mut outs)?;
-        head = end;
+    let (heads, head_len) = (block.heads.len(), numbers.head_len);
+    let kv_head = block.heads.start / (numbers.heads / numbers.kv_heads);
+    let mut rows = memory::with_room(block.tokens.len() * heads)?;
+    let mut outs = memory::with_room(rows.capacity())?;
+    for (token, out) in block.tokens.zip(block.out.chunks_exact_mut(heads * head_len)) {
+        let at = (token * numbers.heads + block.heads.start) * head_len;
+        let query = queries[at..].chunks_exact(head_len).take(heads);
+        rows.extend(query.map(|row| (row, start + token + 1)));
+        outs.extend(out.chunks_exact_mut(head_len));
     }
-    Ok(())
+    look_back(kernels, cache, kv_head, head_len, &rows, &mut outs)
 }
 
 /// Answers queries that share keys and values; each comes with the number of positions that
