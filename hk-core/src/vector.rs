@@ -9,7 +9,7 @@
 //! let mut scores = [1.0, 3.0, 2.0];
 //! let sum = hk_core::vector::exponentials(&mut scores);
 //! assert_eq!(scores[1], 1.0);
-//! assert_eq!(sum, scores[0] + scores[1] + scores[2]);
+//! assert_eq!(sum, (scores[0] + scores[2]) + scores[1]); // by the lanes of a sum
 //! ```
 
 use crate::dot::fold16;
