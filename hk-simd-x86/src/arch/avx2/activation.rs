@@ -1,6 +1,6 @@
 //! Quantizing activation rows.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::dot::{PartsQ32, PartsQ256};
 

@@ -1,6 +1,6 @@
 //! What stands between the matrices: the loops of hk-core, compiled for this level.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::{dot, vector};
 

@@ -1,7 +1,7 @@
 //! Dense types that the compiler does not bring near the speed of the stores: f16 and the
 //! 8-bit floats.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 

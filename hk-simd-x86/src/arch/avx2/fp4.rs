@@ -1,6 +1,6 @@
 //! 4-bit floats: what codes stand for is looked up for 32 at once.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 use zerocopy::{transmute_mut, transmute_ref};

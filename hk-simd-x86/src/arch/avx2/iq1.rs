@@ -1,7 +1,7 @@
 //! Decoding of `iq1_m`: row by row, whose codes are looked up in what they stand for. (The
 //! portable decoder of `iq1_s`, compiled for this level, is faster than that.)
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 

@@ -1,6 +1,6 @@
 //! Decoding of `iq4_xs`: codes are looked up as integers of 8 bits, which are widened.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 use hk_core::blocks::codebooks::IQ4;

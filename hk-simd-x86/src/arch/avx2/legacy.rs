@@ -1,7 +1,7 @@
 //! Blocks of 32 weights that the compiler does not bring near the speed of the stores: codes
 //! become whole numbers of a byte each, all 32 in a vector, then floats.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 

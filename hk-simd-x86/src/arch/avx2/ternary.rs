@@ -1,7 +1,7 @@
 //! Decoding of `tq1_0`: 8 digits at a time are looked up in what the digits of the block stand
 //! for. (The portable decoder of `tq2_0`, compiled for this level, is faster than that.)
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 

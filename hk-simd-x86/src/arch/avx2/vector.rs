@@ -3,7 +3,7 @@
 //! Kernels take no pointers: what they load is an array of the size of the vector, cut from
 //! a slice by safe code.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use crate::arch::stream::Line;
 

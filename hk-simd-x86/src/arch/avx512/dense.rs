@@ -1,7 +1,7 @@
 //! Dense types that the compiler does not bring to the speed of the stores: f16, the 8-bit
 //! floats, and 64-bit integers.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 

@@ -1,6 +1,6 @@
 //! 4-bit floats: the scaled values of the sixteen codes in a register, as in `legacy`.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 use zerocopy::{transmute_mut, transmute_ref};

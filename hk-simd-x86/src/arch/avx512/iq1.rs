@@ -1,7 +1,7 @@
 //! Decoding of `iq1_s` and `iq1_m`: the numbers of all rows of a block and all scales first, then
 //! two rows at a time, whose codes are looked up in what they stand for.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 

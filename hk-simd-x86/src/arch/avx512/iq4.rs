@@ -1,7 +1,7 @@
 //! Decoding of `iq4_xs`: 16 codes at a time are looked up in what the codes of their group stand
 //! for.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 use hk_core::blocks::codebooks::IQ4;

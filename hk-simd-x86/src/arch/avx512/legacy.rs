@@ -4,7 +4,7 @@
 //! register or two, and the codes pick their own from there: a permutation looks at the low
 //! bits of its indexes alone, so that codes need no mask.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 

@@ -1,7 +1,7 @@
 //! Decoding of ternary blocks: 16 codes at a time are looked up in what the codes of the block
 //! stand for.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 

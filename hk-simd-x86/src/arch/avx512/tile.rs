@@ -1,7 +1,7 @@
 //! Products with many activations: sixteen weight rows, a lane a row (see
 //! [`tile`](crate::arch::tile)).
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 use hk_core::dot::{RowQ32, RowQ256};

@@ -5,7 +5,7 @@
 //! and the f32 steps of dot-products.md are done for all at once: lane `4r + l` is lane `l`
 //! of row `r`.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::dot::RowQ256;
 

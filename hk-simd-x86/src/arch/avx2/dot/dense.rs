@@ -4,7 +4,7 @@
 //! Several activations share weights that are widened once: four rows by two activations at
 //! a time, half of whose lanes stay in registers along a chunk of the rows.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 use core::array;
 
 use hk_core::{Activation, StorageType};

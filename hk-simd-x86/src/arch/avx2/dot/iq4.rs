@@ -1,7 +1,7 @@
 //! `iq4_xs`: codes stand for integers of 8 bits with a sign; those of the activation's
 //! codes go to them.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 use hk_core::blocks::codebooks::IQ4;

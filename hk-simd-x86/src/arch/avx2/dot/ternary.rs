@@ -1,7 +1,7 @@
 //! Ternary blocks. Products of single codes are small, so that those of a whole block are added up
 //! in words of 16 bits.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 use hk_core::dot::RowQ256;

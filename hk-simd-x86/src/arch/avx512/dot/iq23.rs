@@ -4,7 +4,7 @@
 //! one group stand in one lane of all vectors, and so their products are summed up before the
 //! group's scale comes in.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 use hk_core::dot::RowQ256;

@@ -1,7 +1,7 @@
 //! `iq4_xs`: codes stand for integers of 8 bits, which are looked up with an offset of 128, so that
 //! they have no sign. Sub-blocks stay apart until their scales are multiplied with.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 use hk_core::blocks::codebooks::IQ4;

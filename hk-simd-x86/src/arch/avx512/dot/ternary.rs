@@ -1,6 +1,6 @@
 //! Ternary blocks: codes 0 to 2, whose offset of 1 goes by the sum of the activation's codes.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 use hk_core::dot::RowQ256;

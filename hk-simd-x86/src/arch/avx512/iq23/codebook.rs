@@ -1,6 +1,6 @@
 //! Codebooks as two bytes a row, looked up 64 rows at once.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::blocks::codebooks;
 

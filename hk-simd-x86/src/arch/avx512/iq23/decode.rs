@@ -4,7 +4,7 @@
 //! A product is exact: 11 bits of the block's scale, 5 of the group's and 6 of the magnitude.
 //! So it does not matter in which order the factors come.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use super::super::vector::{load_at, load_floats, store};
 use super::codebook::{IQ2, IQ3_S, IQ3_XXS};

@@ -1,7 +1,7 @@
 //! iq2_xxs, iq2_xs, iq2_s: rows of eight. Two blocks at a time, whose 64 rows are looked up at
 //! once.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use super::super::vector::{load_at, load_half_at};
 use super::codebook::{BOOK_IQ2_S, BOOK_IQ2_XS, BOOK_IQ2_XXS, Codebook};

@@ -1,6 +1,6 @@
 //! iq3_xxs, iq3_s: rows of four, of which a block has 64.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use super::super::vector::{load_at, load_half_at};
 use super::codebook::{BOOK_IQ3_S, BOOK_IQ3_XXS, Codebook};

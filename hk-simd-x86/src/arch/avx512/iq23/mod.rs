@@ -11,7 +11,7 @@ mod decode;
 mod iq2;
 mod iq3;
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 

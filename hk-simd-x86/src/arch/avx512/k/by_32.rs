@@ -1,6 +1,6 @@
 //! `q4_k` and `q5_k`: sub-blocks of 32 weights with a scale and a minimum.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 

@@ -5,7 +5,7 @@ mod by_16;
 mod by_32;
 pub(super) mod unpack;
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 

@@ -1,6 +1,6 @@
 //! `q2_k`, `q3_k` and `q6_k`: sub-blocks of 16 weights.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 use hk_core::dot::RowQ256;

@@ -6,7 +6,7 @@
 mod by_16;
 mod by_32;
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 
