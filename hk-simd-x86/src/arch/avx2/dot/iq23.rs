@@ -3,7 +3,7 @@
 //! Signs go to the activation's codes, so that magnitudes are the unsigned factors. A pair of
 //! products is at most 2 * 62 * 127, which 16 bits hold.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 use hk_core::dot::RowQ256;

@@ -1,6 +1,6 @@
 //! Blocks of 32 weights with f16 scales: q4_0, q4_1, q5_0, q5_1 and q8_0.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 use hk_core::dot::RowQ32;

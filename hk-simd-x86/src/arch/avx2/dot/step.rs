@@ -5,7 +5,7 @@
 //! vector then, and the f32 steps of dot-products.md are done for all at once: lane `4l + r`
 //! is lane `l` (or `l + 2`, for the other two of four blocks) of row `r`.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::dot::RowQ32;
 

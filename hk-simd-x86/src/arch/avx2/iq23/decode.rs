@@ -3,7 +3,7 @@
 //! A product is exact: 11 bits of the block's scale, 5 of the group's and 6 of the magnitude.
 //! So it does not matter in which order the factors come.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use super::super::vector::{broadcast_half, quarters_of, store};
 use super::*;

@@ -6,7 +6,7 @@
 
 mod decode;
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 use hk_core::blocks::codebooks;

@@ -1,7 +1,7 @@
 //! The multiplications, which go by `multiply`: it adds the products of sixteen codes of each
 //! row with as many of the activation, by what the CPU has for that.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::dot::{RowQ32, RowQ256};
 

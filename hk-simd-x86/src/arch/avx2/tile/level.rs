@@ -1,6 +1,6 @@
 //! Vectors of eight lanes.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use super::super::vector::{load_half, load_halves, store};
 

@@ -1,6 +1,6 @@
 //! With AVX-VNNI.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 use hk_core::dot::{RowQ32, RowQ256};
