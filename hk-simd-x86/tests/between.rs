@@ -33,9 +33,8 @@ fn assert_same(name: &str, ours: &[f32], theirs: &[f32]) {
 
 #[test]
 fn the_bits_of_portable() {
-    let most = if cfg!(miri) { 40 } else { 300 };
     for (name, backend) in variants() {
-        for len in 0..most {
+        for len in if cfg!(miri) { vec![0, 7, 19] } else { (0..300).collect() } {
             let mut random = Random::new(len);
             for wild in [false, true] {
                 let make = |random: &mut Random| {

@@ -101,15 +101,15 @@ fn the_errors_of_portable() {
 /// Outputs that are too large for the caches, which are written in another way: with a part
 /// of a block and of more at the end, and at several alignments.
 #[test]
-#[cfg_attr(miri, ignore = "knows no non-temporal stores")]
 fn beyond_the_caches() {
-    const LEN: usize = (8 << 20) + 3000 + 17;
+    const LEN: usize = if cfg!(miri) { 2048 + 17 } else { (8 << 20) + 3000 + 17 };
     let mut out = vec![7.0; LEN + 16];
-    for storage in [StorageType::BF16, StorageType::Q4_0, StorageType::Q6_K] {
+    let types = [StorageType::Q4_0, StorageType::BF16, StorageType::Q6_K];
+    for storage in types.into_iter().take(if cfg!(miri) { 1 } else { 3 }) {
         let blocks = LEN.div_ceil(storage.geometry().unwrap().weights as usize);
         let payload = payload(storage, blocks, &mut Random::new(2));
         for (name, backend) in variants() {
-            for at in [0, 1, 5, 16] {
+            for at in if cfg!(miri) { vec![5] } else { vec![0, 1, 5, 16] } {
                 out.fill(7.0);
                 check(name, backend, storage, &payload, &mut out[at..][..LEN]);
                 assert!(out[..at].iter().chain(&out[at + LEN..]).all(|&x| x == 7.0));

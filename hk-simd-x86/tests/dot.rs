@@ -28,7 +28,7 @@ fn activation_rows(count: usize, len: usize, random: &mut Random) -> Vec<Vec<f32
 /// Rows, activations and blocks (of dense types: 40 weights) a row.
 fn shapes() -> Vec<(usize, usize, usize)> {
     if cfg!(miri) {
-        return vec![(5, 1, 3), (2, 3, 1)];
+        return vec![(5, 1, 5), (2, 4, 1)];
     }
     let mut shapes = vec![(1, 1, 1), (4, 1, 4), (3, 1, 2), (16, 1, 8), (17, 2, 9), (5, 3, 5)];
     shapes.extend([(16, 6, 4), (33, 7, 3), (18, 16, 18), (7, 17, 1), (40, 64, 6), (2, 65, 16)]);

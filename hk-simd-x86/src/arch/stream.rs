@@ -20,14 +20,14 @@
 //! gained nothing, `rep movsb` took twice as long. Ordinary stores are as fast at 4 Mi weights
 //! (16 MiB, half of the last cache), and twice as fast under 1 Mi.
 
-use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch, _mm_sfence};
+use super::intrinsics::{_MM_HINT_T0, _mm_prefetch, _mm_sfence};
 
 use hk_core::Geometry;
 
 use super::call::Decode;
 
-/// Weights from which on an output is large: 32 MiB.
-pub(super) const LARGE: usize = 8 << 20;
+/// Weights from which on an output is large: 32 MiB. Miri does not wait for so many.
+pub(super) const LARGE: usize = if cfg!(miri) { 2048 } else { 8 << 20 };
 
 /// Weights of a piece: 4 KiB, and whole blocks of every type.
 const PIECE: usize = 1024;
@@ -87,8 +87,7 @@ pub(super) unsafe fn decode(
     out: &mut [f32],
 ) {
     let small_payload = geometry.bytes < 4 * geometry.weights;
-    // Miri knows no non-temporal stores, nor does it wait for so many weights.
-    if out.len() < LARGE || !small_payload || cfg!(miri) {
+    if out.len() < LARGE || !small_payload {
         // SAFETY: the caller's promise.
         return unsafe { kernel(payload, out) };
     }

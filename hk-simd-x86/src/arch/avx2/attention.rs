@@ -1,6 +1,6 @@
 //! Attention: four keys or four queries at once.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::attention::{self, Query, Weighted};
 

@@ -1,5 +1,6 @@
 //! Instructions that Miri lacks, written out lane by lane, or as two of 256 bits that it has.
-//! They work on values alone: no memory goes through their hands.
+//! They work on values alone, but for the non-temporal stores, which are ordinary ones here
+//! (of the same alignment, which Miri checks).
 
 use core::arch::x86_64::*;
 
@@ -163,11 +164,6 @@ pub fn _mm512_permutexvar_epi16(idx: __m512i, a: __m512i) -> __m512i {
 }
 
 #[target_feature(enable = "avx512bw")]
-pub fn _mm512_maskz_permutexvar_epi16(k: __mmask32, idx: __m512i, a: __m512i) -> __m512i {
-    _mm512_maskz_mov_epi16(k, _mm512_permutexvar_epi16(idx, a))
-}
-
-#[target_feature(enable = "avx512bw")]
 pub fn _mm512_permutex2var_epi16(a: __m512i, idx: __m512i, b: __m512i) -> __m512i {
     let both: [[u16; 32]; 2] = [lanes(a), lanes(b)];
     let both: [u16; 64] = zerocopy::transmute!(both);
@@ -199,3 +195,23 @@ pub fn _mm512_bitshuffle_epi64_mask(b: __m512i, c: __m512i) -> __mmask64 {
     }
     mask
 }
+
+/// # Safety
+/// As of the instruction: room for the vector, at its alignment.
+#[target_feature(enable = "avx512f")]
+pub unsafe fn _mm512_stream_ps(to: *mut f32, a: __m512) {
+    // SAFETY: the caller's promise.
+    unsafe { _mm512_store_ps(to, a) }
+}
+
+/// # Safety
+/// As of the instruction: room for the vector, at its alignment.
+#[target_feature(enable = "avx")]
+pub unsafe fn _mm256_stream_ps(to: *mut f32, a: __m256) {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_store_ps(to, a) }
+}
+
+/// Ordinary stores need no fence.
+#[target_feature(enable = "sse")]
+pub fn _mm_sfence() {}

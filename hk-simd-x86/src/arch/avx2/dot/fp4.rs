@@ -1,6 +1,6 @@
 //! Blocks whose 4-bit codes stand for values of a table: iq4_nl, mxfp4 and nvfp4.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 use hk_core::dot::RowQ32;
