@@ -28,7 +28,7 @@ fn activation_rows(count: usize, len: usize, random: &mut Random) -> Vec<Vec<f32
 /// Rows, activations and blocks (of dense types: 40 weights) a row.
 fn shapes() -> Vec<(usize, usize, usize)> {
     if cfg!(miri) {
-        return vec![(5, 1, 5), (2, 4, 1)];
+        return vec![(5, 1, 5), (1, 4, 1)];
     }
     let mut shapes = vec![(1, 1, 1), (4, 1, 4), (3, 1, 2), (16, 1, 8), (17, 2, 9), (5, 3, 5)];
     shapes.extend([(16, 6, 4), (33, 7, 3), (18, 16, 18), (7, 17, 1), (40, 64, 6), (2, 65, 16)]);
@@ -36,10 +36,11 @@ fn shapes() -> Vec<(usize, usize, usize)> {
     shapes
 }
 
-fn check(name: &str, backend: &dyn Backend, storage: StorageType, shape: (usize, usize, usize)) {
-    let (rows, batch, blocks) = shape;
+fn check(storage: StorageType, (rows, batch, blocks): (usize, usize, usize)) {
     let form = ActivationForm::of(storage).unwrap();
     let geometry = storage.geometry().unwrap();
+    // Blocks of 256 weights take Miri long.
+    let blocks = if cfg!(miri) && geometry.weights == 256 { 1 } else { blocks };
     let weights = if geometry.weights == 1 {
         40 * blocks - blocks % 3
     } else {
@@ -58,28 +59,29 @@ fn check(name: &str, backend: &dyn Backend, storage: StorageType, shape: (usize,
     }
     let mut expected = vec![0.0; rows * batch];
     oracle::dot_matrix(storage, bytes, &activations, &mut expected).unwrap();
-    let mut out = vec![-1.5; rows * batch];
-    backend.dot_matrix(storage, bytes, &activations, &mut out).unwrap();
-    for (i, (&product, &expected)) in out.iter().zip(&expected).enumerate() {
-        assert!(
-            same(product, expected),
-            "{name}, {storage}, {shape:?}: {product} for {expected}, product {i}"
-        );
-    }
-    let mut first = vec![-1.5; rows];
-    backend.dot_rows(storage, bytes, activations[0], &mut first).unwrap();
-    for (r, product) in first.iter().enumerate() {
-        assert!(same(*product, expected[r * batch]), "{name}, {storage}, {shape:?}, row {r}");
+    for (name, backend) in variants() {
+        let of = format!("{name}, {storage}, {rows} rows by {batch}, {blocks} blocks");
+        let mut out = vec![-1.5; rows * batch];
+        backend.dot_matrix(storage, bytes, &activations, &mut out).unwrap();
+        for (i, (&product, &expected)) in out.iter().zip(&expected).enumerate() {
+            assert!(same(product, expected), "{of}: {product} for {expected}, product {i}");
+        }
+        if cfg!(miri) && batch == 1 {
+            continue; // the same again
+        }
+        let mut first = vec![-1.5; rows];
+        backend.dot_rows(storage, bytes, activations[0], &mut first).unwrap();
+        for (r, product) in first.iter().enumerate() {
+            assert!(same(*product, expected[r * batch]), "{of}, row {r}");
+        }
     }
 }
 
 #[test]
 fn random_rows() {
-    for (name, backend) in variants() {
-        for storage in StorageType::all().filter(|&s| ActivationForm::of(s).is_some()) {
-            for shape in shapes() {
-                check(name, backend, storage, shape);
-            }
+    for storage in StorageType::all().filter(|&s| ActivationForm::of(s).is_some()) {
+        for shape in shapes() {
+            check(storage, shape);
         }
     }
 }

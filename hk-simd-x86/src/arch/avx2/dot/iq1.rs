@@ -1,7 +1,7 @@
 //! `iq1_s` and `iq1_m`: rows of the codebook as eighths with an offset of 9, which have no sign,
 //! those of a group of 32 weights to a vector.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 use core::hint::black_box;
 
 use hk_core::StorageType;
