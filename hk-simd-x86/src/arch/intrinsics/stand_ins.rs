@@ -98,6 +98,12 @@ pub fn _mm512_srlv_epi16(a: __m512i, count: __m512i) -> __m512i {
     each::<u16, 32>(a, count, |lane, count| lane.checked_shr(count.into()).unwrap_or(0))
 }
 
+#[target_feature(enable = "avx512bw,avx512vl")]
+pub fn _mm256_srlv_epi16(a: __m256i, count: __m256i) -> __m256i {
+    let [a, count] = [a, count].map(|half| _mm512_zextsi256_si512(half));
+    _mm512_castsi512_si256(_mm512_srlv_epi16(a, count))
+}
+
 #[target_feature(enable = "avx512f")]
 pub fn _mm512_srlv_epi32(a: __m512i, count: __m512i) -> __m512i {
     each::<u32, 16>(a, count, |lane, count| lane.checked_shr(count).unwrap_or(0))

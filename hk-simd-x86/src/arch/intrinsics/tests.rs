@@ -48,6 +48,9 @@ fn compare_integers(random: &mut Random) {
     same(ours, cpu::_mm512_mask_sllv_epi32(c, k as u16, a, b));
     same(ours::_mm512_sllv_epi16(a, b), cpu::_mm512_sllv_epi16(a, b));
     same(ours::_mm512_srlv_epi16(a, b), cpu::_mm512_srlv_epi16(a, b));
+    let [half, counts] = [a, b].map(|all| _mm512_castsi512_si256(all));
+    let ours = _mm512_zextsi256_si512(ours::_mm256_srlv_epi16(half, counts));
+    same(ours, _mm512_zextsi256_si512(cpu::_mm256_srlv_epi16(half, counts)));
     same(ours::_mm512_srlv_epi32(a, b), cpu::_mm512_srlv_epi32(a, b));
     same(ours::_mm512_srlv_epi64(a, b), cpu::_mm512_srlv_epi64(a, b));
     same(ours::_mm512_mulhi_epu16(a, b), cpu::_mm512_mulhi_epu16(a, b));

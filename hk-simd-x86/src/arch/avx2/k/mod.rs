@@ -3,7 +3,7 @@
 
 pub(super) mod unpack;
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 

@@ -1,6 +1,6 @@
 //! Scales and codes of K-quants, out of their bits.
 
-use core::arch::x86_64::*;
+use crate::arch::intrinsics::*;
 
 use crate::arch::avx2::vector::load_at;
 
