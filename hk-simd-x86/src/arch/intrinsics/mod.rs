@@ -1,6 +1,7 @@
 //! The vector instructions that kernels are written in: those of `core::arch`, and under Miri
 //! stand-ins for those that it lacks, so that it runs every kernel of every level. Loads and
-//! stores, which it is there to watch, are `core`'s own.
+//! stores, which it is there to watch, are `core`'s own; non-temporal ones become ordinary.
+//! On a CPU the tests compare the stand-ins with the instructions.
 
 pub(super) use core::arch::x86_64::*;
 
