@@ -80,7 +80,7 @@ fn pages(rows: &[usize], len: usize, random: &mut Random) -> Vec<Vec<[u8; 2]>> {
 /// Lengths of a row, and how many rows the pages have.
 fn shapes() -> Vec<(usize, [usize; 3])> {
     if cfg!(miri) {
-        return vec![(65, [17, 2, 1])];
+        return vec![(32, [17, 0, 3]), (41, [2, 0, 1])];
     }
     let shapes = (1..150).chain([256, 257, 288]).enumerate();
     shapes.map(|(i, len)| (len, [16 + i % 50, i * 7 % 64, 1 + i * 5 % 33])).collect()
@@ -140,7 +140,7 @@ fn weighted_sums() {
             let values: Vec<&[[u8; 2]]> = values.iter().map(|page| &page[..]).collect();
             let all: usize = rows.iter().sum();
             let counts = [all, all, all - 2, 0, 3, all + 1, all, all - 1, 16, all, all];
-            for several in [counts.len(), 7, 3, 2, 1] {
+            for several in if cfg!(miri) { vec![7] } else { vec![counts.len(), 7, 3, 2, 1] } {
                 let counts = &counts[..several];
                 let weights: Vec<_> = counts.iter().map(|&count| random.floats(count)).collect();
                 let start = random.floats(len + 3);
