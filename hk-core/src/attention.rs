@@ -241,7 +241,7 @@ mod tests {
     use std::vec::Vec;
 
     fn number(i: usize) -> f32 {
-        (i * 2_654_435_761 % 1000) as f32 / 7.0 - 70.0
+        (i as u64 * 2_654_435_761 % 1000) as f32 / 7.0 - 70.0
     }
 
     /// Rows as they are kept, and what they decode to.
