@@ -5,13 +5,13 @@ use crate::arch::intrinsics::*;
 use hk_core::StorageType;
 use hk_core::dot::{RowQ32, RowQ256};
 
-use super::super::vector::{broadcast, broadcast_pair, load_floats, load_lanes};
+use super::super::vector::{broadcast, broadcast_pair};
 use super::kernels::{self, Codes};
-use super::level;
+use super::level::{Lanes, Multiply};
 use crate::arch::call::{DotMatrix, Matrix};
 use crate::arch::tile::{
-    self, Block32, Block64, Block256, Level, Sums, Type32, Type256, by_blocks_of_32,
-    by_blocks_of_256, by_blocks_of_nvfp4,
+    self, Block32, Block64, Block256, Sums, Type32, Type256, by_blocks_of_32, by_blocks_of_256,
+    by_blocks_of_nvfp4,
 };
 
 /// The kernel of a type of blocks.
@@ -38,20 +38,20 @@ impl tile::Kernels for Kernels {
 
 #[target_feature(enable = "avx2,fma,f16c")]
 fn of_32<T: Type32<BYTES>, const BYTES: usize>(matrix: Matrix<'_>) {
-    by_blocks_of_32::<T, _, 8, BYTES>(Plain::here(), matrix);
+    by_blocks_of_32::<T, _, 8, BYTES>(Lanes(Plain::here()), matrix);
 }
 
 #[target_feature(enable = "avx2,fma,f16c")]
 fn of_256<T: Type256<BYTES>, const BYTES: usize>(matrix: Matrix<'_>) {
-    by_blocks_of_256::<T, _, 8, BYTES>(Plain::here(), matrix);
+    by_blocks_of_256::<T, _, 8, BYTES>(Lanes(Plain::here()), matrix);
 }
 
 #[target_feature(enable = "avx2,fma,f16c")]
 fn nvfp4(matrix: Matrix<'_>) {
-    by_blocks_of_nvfp4(Plain::here(), matrix);
+    by_blocks_of_nvfp4(Lanes(Plain::here()), matrix);
 }
 
-/// The right to use this level's instructions.
+/// The right to use these instructions.
 #[derive(Clone, Copy)]
 struct Plain(());
 
@@ -64,106 +64,8 @@ impl Plain {
     }
 }
 
-impl Level<8> for Plain {
-    type V = __m256i;
-    type F = __m256;
-
-    #[inline(always)]
-    fn load(self, lanes: &[u32; 8]) -> __m256i {
-        // SAFETY: `self` was made where the features are.
-        unsafe { load_lanes(lanes) }
-    }
-
-    #[inline(always)]
-    fn splat(self, lane: u32) -> __m256i {
-        // SAFETY: `self` was made where the features are.
-        unsafe { _mm256_set1_epi32(lane as i32) }
-    }
-
-    #[inline(always)]
-    fn and(self, a: __m256i, b: __m256i) -> __m256i {
-        // SAFETY: `self` was made where the features are.
-        unsafe { _mm256_and_si256(a, b) }
-    }
-
-    #[inline(always)]
-    fn or(self, a: __m256i, b: __m256i) -> __m256i {
-        // SAFETY: `self` was made where the features are.
-        unsafe { _mm256_or_si256(a, b) }
-    }
-
-    #[inline(always)]
-    fn xor(self, a: __m256i, b: __m256i) -> __m256i {
-        // SAFETY: `self` was made where the features are.
-        unsafe { _mm256_xor_si256(a, b) }
-    }
-
-    #[inline(always)]
-    fn sub(self, a: __m256i, b: __m256i) -> __m256i {
-        // SAFETY: `self` was made where the features are.
-        unsafe { _mm256_sub_epi32(a, b) }
-    }
-
-    #[inline(always)]
-    fn mul(self, a: __m256i, b: __m256i) -> __m256i {
-        // SAFETY: `self` was made where the features are.
-        unsafe { _mm256_mullo_epi32(a, b) }
-    }
-
-    #[inline(always)]
-    fn shift_left(self, a: __m256i, bits: u32) -> __m256i {
-        // SAFETY: `self` was made where the features are.
-        unsafe { level::shift_left(a, bits) }
-    }
-
-    #[inline(always)]
-    fn shift_right(self, a: __m256i, bits: u32) -> __m256i {
-        // SAFETY: `self` was made where the features are.
-        unsafe { level::shift_right(a, bits) }
-    }
-
-    #[inline(always)]
-    fn look_up(self, table: &[u8; 16], codes: __m256i) -> __m256i {
-        // SAFETY: `self` was made where the features are.
-        unsafe { level::look_up(table, codes) }
-    }
-
-    #[inline(always)]
-    fn halves(self, bits: __m256i) -> __m256 {
-        // SAFETY: `self` was made where the features are.
-        unsafe { level::halves(bits) }
-    }
-
-    #[inline(always)]
-    fn transpose(self, rows: [&[u8; 16]; 8]) -> [__m256i; 4] {
-        // SAFETY: `self` was made where the features are.
-        unsafe { level::transpose(rows) }
-    }
-
-    #[inline(always)]
-    fn load_floats(self, lanes: &[f32; 8]) -> __m256 {
-        // SAFETY: `self` was made where the features are.
-        unsafe { load_floats(lanes) }
-    }
-
-    #[inline(always)]
-    fn add(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: `self` was made where the features are.
-        unsafe { _mm256_add_ps(a, b) }
-    }
-
-    #[inline(always)]
-    fn floats(self, lanes: __m256) -> [f32; 8] {
-        // SAFETY: `self` was made where the features are.
-        unsafe { level::floats(lanes) }
-    }
-
-    #[inline(always)]
-    fn bits_of_floats(self, lanes: __m256i) -> [f32; 8] {
-        // SAFETY: `self` was made where the features are.
-        unsafe { level::bits_of_floats(lanes) }
-    }
-
+// SAFETY: `here` alone makes a value, where the features are.
+unsafe impl Multiply for Plain {
     #[inline(always)]
     fn add_32<const OFFSET: u32, const MINIMUM: bool>(
         self,
