@@ -1,6 +1,8 @@
 //! The arithmetic outside the weights, in `f32`, each operation rounded once and in one
 //! order; float functions come from `libm`, never from the host.
 
+use hk_core::dot::{dot_f32, fold16};
+
 /// Lanes of a running dot product.
 const LANES: usize = 16;
 
@@ -29,30 +31,13 @@ impl Dot {
 
     /// The sum.
     pub(crate) fn sum(&self) -> f32 {
-        fold(self.0)
+        fold16(self.0)
     }
-}
-
-/// Sums lanes: l+8 onto l, then +4, +2, +1.
-fn fold(mut lanes: [f32; LANES]) -> f32 {
-    for half in [8, 4, 2, 1] {
-        for i in 0..half {
-            lanes[i] += lanes[i + half];
-        }
-    }
-    lanes[0]
-}
-
-/// The dot product of two rows.
-pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let mut dot = Dot::default();
-    dot.add(a, b);
-    dot.sum()
 }
 
 /// What an RMS norm multiplies `x` with: 1 / sqrt(mean square + epsilon).
 pub(crate) fn rms_scale(x: &[f32], epsilon: f32) -> f32 {
-    let mean = dot(x, x) / x.len() as f32;
+    let mean = dot_f32(x, x) / x.len() as f32;
     1.0 / libm::sqrtf(mean + epsilon)
 }
 
@@ -64,7 +49,7 @@ pub(crate) fn softmax(scores: &mut [f32]) {
         *score = libm::expf(*score - largest);
         lanes[i % LANES] += *score;
     }
-    let sum = fold(lanes);
+    let sum = fold16(lanes);
     for score in scores {
         *score /= sum;
     }
@@ -115,9 +100,9 @@ mod tests {
         let mut pieces = Dot::default();
         pieces.add(&a[..32], &b[..32]);
         pieces.add(&a[32..], &b[32..]);
-        assert_eq!(pieces.sum().to_bits(), dot(&a, &b).to_bits());
+        assert_eq!(pieces.sum().to_bits(), dot_f32(&a, &b).to_bits());
         let exact: f64 = a.iter().zip(&b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
-        assert!((f64::from(dot(&a, &b)) - exact).abs() < 1e-5, "{} {exact}", dot(&a, &b));
+        assert!((f64::from(pieces.sum()) - exact).abs() < 1e-5, "{} {exact}", pieces.sum());
     }
 
     #[test]

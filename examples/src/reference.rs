@@ -5,6 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use hk_core::Backend;
+use hk_core::dot::dot_f32;
 
 use crate::error::{Error, Result};
 use crate::hyperparameters::Hyperparameters;
@@ -323,7 +324,7 @@ fn attend_head<'a>(
 ) {
     let scale = 1.0 / libm::sqrtf(query.len() as f32);
     scores.clear();
-    scores.extend(keys.map(|key| math::dot(query, key) * scale));
+    scores.extend(keys.map(|key| dot_f32(query, key) * scale));
     math::softmax(scores);
     out.fill(0.0);
     for (value, weight) in values.zip(scores.iter()) {

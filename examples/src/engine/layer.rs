@@ -13,6 +13,7 @@ use super::read;
 use super::rope::Rope;
 use crate::error::Result;
 use crate::hyperparameters::Hyperparameters;
+use crate::math::accumulate;
 use crate::model::{self, Vector};
 
 /// The tensors of a layer; what is not a matrix is decoded.
@@ -73,7 +74,7 @@ struct Extra {
 impl Extra {
     fn apply(&self, backend: &dyn Backend, heads: &mut [f32], numbers: &Hyperparameters) {
         if let Some(bias) = &self.bias {
-            add(heads, bias);
+            accumulate(heads, bias);
         }
         if let Some(weights) = &self.norm {
             for head in heads.chunks_exact_mut(numbers.head_len) {
@@ -252,12 +253,6 @@ pub(super) fn norm(
 fn rms_scale(backend: &dyn Backend, x: &[f32], epsilon: f32) -> f32 {
     let mean = backend.dot_f32(x, x) / x.len() as f32;
     1.0 / libm::sqrtf(mean + epsilon)
-}
-
-fn add(to: &mut [f32], from: &[f32]) {
-    for (to, from) in to.iter_mut().zip(from) {
-        *to += from;
-    }
 }
 
 /// Rows and columns that are transposed together, so that both sides stay in the first
