@@ -5,8 +5,9 @@ use crate::dot::{self, Activation};
 use crate::error::Error;
 use crate::{StorageType, blocks, vector};
 
-/// A set of kernels: conversions of stored weights to `f32`, and dot products of stored
-/// rows with activation rows.
+/// A set of kernels: conversions of stored weights to `f32`, dot products of stored rows with
+/// activation rows, and what a model does with its numbers between the matrices ([`vector`],
+/// [`attention`]).
 ///
 /// Every backend returns the same bits (dot-products.md; NaN results are equal as NaN).
 /// The trait is object safe, and each call does many weights or rows, so that dispatch is

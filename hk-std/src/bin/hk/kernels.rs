@@ -136,9 +136,10 @@ fn cpu_features() -> Vec<(&'static str, bool)> {
         ("avx512bw", is_x86_feature_detected!("avx512bw")),
         ("avx512vl", is_x86_feature_detected!("avx512vl")),
         ("avx512vnni", is_x86_feature_detected!("avx512vnni")),
+        ("avx512dq", is_x86_feature_detected!("avx512dq")),
         ("avx512vbmi", is_x86_feature_detected!("avx512vbmi")),
+        ("avx512vbmi2", is_x86_feature_detected!("avx512vbmi2")),
         ("avx512bitalg", is_x86_feature_detected!("avx512bitalg")),
-        ("avx512bf16", is_x86_feature_detected!("avx512bf16")),
     ];
     #[cfg(target_arch = "aarch64")]
     return vec![
