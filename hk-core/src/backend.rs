@@ -3,7 +3,7 @@
 use crate::attention::{self, Query, Weighted};
 use crate::dot::{self, Activation};
 use crate::error::Error;
-use crate::{StorageType, blocks, vector};
+use crate::{StorageType, blocks, encode, vector};
 
 /// A set of kernels: conversions of stored weights to `f32`, dot products of stored rows with
 /// activation rows, and what a model does with its numbers between the matrices ([`vector`],
@@ -89,6 +89,22 @@ pub trait Backend: Send + Sync {
         payload: &[u8],
         out: &mut [f32],
     ) -> Result<(), Error>;
+
+    /// Encodes whole rows of `columns` weights to `out`, as dense elements or blocks of type
+    /// `storage`: [`encode::quantize`], which says what `importance` is and what is refused.
+    ///
+    /// # Errors
+    /// As [`encode::quantize`]. `out` is then unspecified.
+    fn quantize(
+        &self,
+        storage: StorageType,
+        weights: &[f32],
+        columns: usize,
+        importance: Option<&[f32]>,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        encode::quantize(storage, weights, columns, importance, out)
+    }
 
     /// Brings `row` into the form that weights of type `storage` are multiplied with.
     /// `scratch` holds the result; [`Activation::scratch_len`] says how many words it needs.

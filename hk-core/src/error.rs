@@ -145,6 +145,46 @@ pub enum ErrorKind {
     },
     /// An activation row is not in the form that weights of this type are multiplied with.
     ActivationForm(StorageType),
+    /// No encoder exists for this storage type.
+    NotEncodable(StorageType),
+    /// A weight to encode is NaN or infinite.
+    NotFinite {
+        /// Which one.
+        index: u64,
+    },
+    /// A weight to encode is larger than any that the type can hold.
+    TooLarge {
+        /// The type it was to be encoded as.
+        storage: StorageType,
+        /// Which weight.
+        index: u64,
+    },
+    /// Rows to encode do not divide into blocks, or weights not into rows.
+    RowLength {
+        /// Weights in a row, or in all of them.
+        weights: u64,
+        /// What they must be a multiple of.
+        multiple: u64,
+    },
+    /// Importance weights are not one a column.
+    ImportanceLength {
+        /// Columns there are.
+        columns: u64,
+        /// Importance weights given.
+        given: u64,
+    },
+    /// An importance weight is negative, NaN or infinite.
+    Importance {
+        /// Its column.
+        column: u64,
+    },
+    /// A buffer for encoded weights has the wrong length.
+    EncodedLength {
+        /// Bytes expected.
+        expected: u64,
+        /// Bytes given.
+        given: u64,
+    },
     /// Something must be held in memory at once and does not fit the address space.
     AddressSpace(u64),
 }
@@ -373,6 +413,31 @@ impl fmt::Display for ErrorKind {
                 f,
                 "an activation row in another form than {storage} needs: quantize it for {storage}"
             ),
+            ErrorKind::NotEncodable(storage) => {
+                write!(f, "{storage} has no encoder: choose another type to quantize to")
+            }
+            ErrorKind::NotFinite { index } => write!(
+                f,
+                "weight {index} is NaN or infinite, which cannot be encoded: look into where the weights come from"
+            ),
+            ErrorKind::TooLarge { storage, index } => write!(
+                f,
+                "weight {index} is too large for {storage}: keep the tensor in a type of wider range, such as bf16"
+            ),
+            ErrorKind::RowLength { weights, multiple } => write!(
+                f,
+                "{weights} weights are no multiple of {multiple}: choose a type with smaller blocks"
+            ),
+            ErrorKind::ImportanceLength { columns, given } => {
+                write!(f, "{given} importance weights for {columns} columns: give one a column")
+            }
+            ErrorKind::Importance { column } => write!(
+                f,
+                "the importance weight of column {column} is negative, NaN or infinite: give a finite one"
+            ),
+            ErrorKind::EncodedLength { expected, given } => {
+                write!(f, "a buffer of {given} bytes where encoding takes {expected}")
+            }
             ErrorKind::AddressSpace(size) => write!(
                 f,
                 "{size} bytes do not fit this host's address space: read the tensor in ranges"

@@ -10,6 +10,7 @@
 //! - [`Tensor::dequantize_into`] and [`Tensor::dequantize_range`] turn a tensor into `f32`.
 //! - [`Backend`] is what a set of kernels can do; [`Portable`] is the one that runs anywhere.
 //! - [`dequantize_blocks`] decodes one known block type and links nothing else.
+//! - [`encode`] is the way back: rows of `f32` to blocks.
 //!
 //! Features, all on by default, choose the block families that are linked: `k-quants`,
 //! `i-quants`, `ternary` and `fp4`. The legacy blocks and dense types are always there. `alloc`, off by
@@ -30,6 +31,7 @@ pub mod blocks;
 mod bytes;
 pub mod decode;
 pub mod dot;
+pub mod encode;
 mod error;
 pub mod format;
 mod storage;
@@ -39,6 +41,7 @@ pub use backend::{Backend, Portable};
 pub use blocks::{Block, dequantize_blocks};
 pub use decode::Residual;
 pub use dot::Activation;
+pub use encode::Encode;
 pub use error::{Error, ErrorKind, Part, RecordFault, Section};
 #[cfg(feature = "alloc")]
 pub use format::build;

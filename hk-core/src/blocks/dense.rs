@@ -7,17 +7,17 @@ use super::{Block, one_by_one};
 use crate::storage::StorageType;
 
 /// One element of the dense type `f32`: IEEE binary32.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(transparent)]
 pub struct F32(pub [u8; 4]);
 
 /// One element of the dense type `f16`: IEEE binary16.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(transparent)]
 pub struct F16(pub [u8; 2]);
 
 /// One element of the dense type `bf16`: the upper half of an f32.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(transparent)]
 pub struct Bf16(pub [u8; 2]);
 

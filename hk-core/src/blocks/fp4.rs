@@ -1,13 +1,13 @@
 //! 4-bit floats (E2M1) with 8-bit float scales (blocks.md, "32 weights").
 
-use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::unpack::{UP, look_up, pairs};
 use super::{Block, Fp8E4M3};
 use crate::storage::StorageType;
 
 /// `mxfp4`: 32 weights, a power of two as scale.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockMxfp4 {
     pub(crate) e: u8,
@@ -15,7 +15,7 @@ pub struct BlockMxfp4 {
 }
 
 /// `nvfp4`: 64 weights, groups of 16 with an unsigned E4M3 scale.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockNvfp4 {
     pub(crate) d: [u8; 4],

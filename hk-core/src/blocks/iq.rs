@@ -5,7 +5,7 @@
 //! weights. No magnitude in a codebook is 0, so negating one is the same as negating the
 //! product.
 
-use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::codebooks::{IQ1, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, IQ4_PAIRS};
 use super::unpack::{UP, apart, fence, look_up};
@@ -13,7 +13,7 @@ use super::{Block, F16};
 use crate::storage::StorageType;
 
 /// `iq1_s`: rows of -1, 0, 1; groups of 32 with a 3-bit scale and a shift of 1/8 up or down.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockIq1S {
     pub(crate) d: F16,
@@ -23,7 +23,7 @@ pub struct BlockIq1S {
 }
 
 /// `iq1_m`: rows of -1, 0, 1; groups of 16 with a 3-bit scale, groups of 8 with a shift.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockIq1M {
     pub(crate) qs: [[u8; 4]; 8],
@@ -34,7 +34,7 @@ pub struct BlockIq1M {
 }
 
 /// `iq2_xxs`: rows of 8 magnitudes, 7-bit sign indexes, groups of 32 with a 4-bit scale.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockIq2Xxs {
     pub(crate) d: F16,
@@ -43,7 +43,7 @@ pub struct BlockIq2Xxs {
 }
 
 /// `iq2_xs`: rows of 8 magnitudes, 7-bit sign indexes, groups of 16 with a 4-bit scale.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockIq2Xs {
     pub(crate) d: F16,
@@ -53,7 +53,7 @@ pub struct BlockIq2Xs {
 }
 
 /// `iq2_s`: rows of 8 magnitudes, sign bytes, groups of 16 with a 4-bit scale.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockIq2S {
     pub(crate) d: F16,
@@ -65,7 +65,7 @@ pub struct BlockIq2S {
 }
 
 /// `iq3_xxs`: rows of 4 magnitudes, 7-bit sign indexes, groups of 32 with a 4-bit scale.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockIq3Xxs {
     pub(crate) d: F16,
@@ -75,7 +75,7 @@ pub struct BlockIq3Xxs {
 }
 
 /// `iq3_s`: rows of 4 magnitudes, sign bytes, groups of 32 with a 4-bit scale.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockIq3S {
     pub(crate) d: F16,
@@ -87,7 +87,7 @@ pub struct BlockIq3S {
 }
 
 /// `iq4_nl`: a scale, and 4-bit codes of unevenly spaced values.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockIq4Nl {
     pub(crate) d: F16,
@@ -95,7 +95,7 @@ pub struct BlockIq4Nl {
 }
 
 /// `iq4_xs`: 4-bit codes of unevenly spaced values, groups of 32 with a 6-bit scale.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockIq4Xs {
     pub(crate) d: F16,

@@ -1,7 +1,7 @@
 //! K-quants: super-blocks of 256 weights with quantized sub-block scales (blocks.md,
 //! "256 weights, K-quants").
 
-use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::unpack::{
     apart, quarters, scale, scale_less, scale_signed, split_nibbles, split_quarters, two_bits,
@@ -10,7 +10,7 @@ use super::{Block, F16};
 use crate::storage::StorageType;
 
 /// `q2_k`: 2-bit codes, sub-blocks of 16 with a 4-bit scale and a 4-bit minimum.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockQ2K {
     pub(crate) scales: [u8; 16],
@@ -20,7 +20,7 @@ pub struct BlockQ2K {
 }
 
 /// `q3_k`: 3-bit codes with an offset of 4, sub-blocks of 16 with a 6-bit scale.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockQ3K {
     /// The third bits.
@@ -31,7 +31,7 @@ pub struct BlockQ3K {
 }
 
 /// `q4_k`: 4-bit codes, sub-blocks of 32 with a 6-bit scale and a 6-bit minimum.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockQ4K {
     pub(crate) d: F16,
@@ -41,7 +41,7 @@ pub struct BlockQ4K {
 }
 
 /// `q5_k`: 5-bit codes, sub-blocks of 32 with a 6-bit scale and a 6-bit minimum.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockQ5K {
     pub(crate) d: F16,
@@ -53,7 +53,7 @@ pub struct BlockQ5K {
 }
 
 /// `q6_k`: 6-bit codes with an offset of 32, sub-blocks of 16 with an 8-bit scale.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockQ6K {
     pub(crate) ql: [[u8; 64]; 2],
@@ -64,7 +64,7 @@ pub struct BlockQ6K {
 }
 
 /// `q8_k`: an f32 scale, 8-bit integers, and their sums by 16 (not needed to decode).
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockQ8K {
     pub(crate) d: [u8; 4],

@@ -1,6 +1,6 @@
 //! The legacy blocks of 32 weights (blocks.md, "32 weights").
 
-use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::unpack::{
     RAISE, RAISED, apart, masks, nibbles, scale, scale_less, scale_signed, split_nibbles,
@@ -9,7 +9,7 @@ use super::{Block, F16};
 use crate::storage::StorageType;
 
 /// `q4_0`: a scale, and 4-bit codes with an offset of 8.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockQ4_0 {
     pub(crate) d: F16,
@@ -17,7 +17,7 @@ pub struct BlockQ4_0 {
 }
 
 /// `q4_1`: a scale, a minimum, and 4-bit codes.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockQ4_1 {
     pub(crate) d: F16,
@@ -26,7 +26,7 @@ pub struct BlockQ4_1 {
 }
 
 /// `q5_0`: a scale, and 5-bit codes with an offset of 16.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockQ5_0 {
     pub(crate) d: F16,
@@ -36,7 +36,7 @@ pub struct BlockQ5_0 {
 }
 
 /// `q5_1`: a scale, a minimum, and 5-bit codes.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockQ5_1 {
     pub(crate) d: F16,
@@ -47,7 +47,7 @@ pub struct BlockQ5_1 {
 }
 
 /// `q8_0`: a scale, and 8-bit integers.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockQ8_0 {
     pub(crate) d: F16,
@@ -56,7 +56,7 @@ pub struct BlockQ8_0 {
 
 /// `q8_1`: a scale, the scaled sum of the integers (not needed to decode), and 8-bit
 /// integers.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockQ8_1 {
     pub(crate) d: F16,

@@ -1,13 +1,13 @@
 //! Ternary blocks (blocks.md, "256 weights, ternary").
 
-use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::unpack::{RAISE, RAISED, apart, quarters, scale, split_quarters, two_bits};
 use super::{Block, F16};
 use crate::storage::StorageType;
 
 /// `tq1_0`: five base-3 digits a byte, in the last four bytes four.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockTq1_0 {
     pub(crate) qs: [u8; 48],
@@ -16,7 +16,7 @@ pub struct BlockTq1_0 {
 }
 
 /// `tq2_0`: 2-bit codes with an offset of 1.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockTq2_0 {
     pub(crate) qs: [[u8; 32]; 2],

@@ -1,0 +1,61 @@
+//! What encoders share: rounding to whole numbers and to f16, and sums in a fixed order.
+
+use crate::blocks::F16;
+use crate::vector;
+
+/// 1.5 * 2^23: added to a number below 2^22, it leaves no bits for a fraction, so that the
+/// addition itself rounds half to even, into the low bits of the sum.
+const ROUND: f32 = 12_582_912.0;
+
+/// The largest f16.
+pub(super) const LARGEST_F16: f32 = 65_504.0;
+
+/// The nearest whole number of one below 2^22, ties to even.
+#[inline(always)]
+pub(super) fn rounded(x: f32) -> i32 {
+    (x + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i32
+}
+
+/// The f16 nearest to a scale; the largest one where it is larger. And the number that this
+/// is.
+#[inline(always)]
+pub(super) fn f16(scale: f32) -> (F16, f32) {
+    let scale = scale.clamp(-LARGEST_F16, LARGEST_F16);
+    let mut half = [[0; 2]];
+    vector::to_f16(&[scale], &mut half);
+    let half = F16(half[0]);
+    (half, half.widened())
+}
+
+/// 1 / `scale`, and 0 where that is not finite: codes of such a block are 0.
+#[inline(always)]
+pub(super) fn inverse(scale: f32) -> f32 {
+    let inverse = 1.0 / scale;
+    if inverse.is_finite() { inverse } else { 0.0 }
+}
+
+/// The largest magnitude.
+#[inline(always)]
+pub(super) fn largest<const N: usize>(x: &[f32; N]) -> f32 {
+    let mut lanes = [0.0_f32; 16];
+    for chunk in x.as_chunks::<16>().0 {
+        for (lane, x) in lanes.iter_mut().zip(chunk) {
+            *lane = if x.abs() > *lane { x.abs() } else { *lane };
+        }
+    }
+    fold_with(lanes, |a, b| if b > a { b } else { a })
+}
+
+/// Sixteen lanes to one number: lane `l + 8` onto `l`, then `l + 4`, `l + 2` and `l + 1`.
+#[inline(always)]
+pub(super) fn fold_with<T: Copy + Default>(lanes: [T; 16], with: impl Fn(T, T) -> T) -> T {
+    let [a0, a1, a2, a3, a4, a5, a6, a7, b0, b1, b2, b3, b4, b5, b6, b7] = lanes;
+    let (a, b) = ([a0, a1, a2, a3, a4, a5, a6, a7], [b0, b1, b2, b3, b4, b5, b6, b7]);
+    let mut eight = [T::default(); 8];
+    for ((to, a), b) in eight.iter_mut().zip(a).zip(b) {
+        *to = with(a, b);
+    }
+    let [c0, c1, c2, c3, c4, c5, c6, c7] = eight;
+    let four = [with(c0, c4), with(c1, c5), with(c2, c6), with(c3, c7)];
+    with(with(four[0], four[2]), with(four[1], four[3]))
+}
