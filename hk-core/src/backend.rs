@@ -1,6 +1,7 @@
 //! What a set of kernels can do, and the one that runs anywhere.
 
 use crate::attention::{self, Query, Weighted};
+use crate::blocks::ScaledBlocks;
 use crate::dot::{self, Activation};
 use crate::error::Error;
 use crate::{StorageType, blocks, encode, vector};
@@ -89,6 +90,30 @@ pub trait Backend: Send + Sync {
         payload: &[u8],
         out: &mut [f32],
     ) -> Result<(), Error>;
+
+    /// Decodes the first `out.len()` weights of blocks with scales beside them:
+    /// [`blocks::dequantize_scaled`].
+    ///
+    /// # Errors
+    /// As there.
+    fn dequantize_scaled(&self, blocks: &ScaledBlocks<'_>, out: &mut [f32]) -> Result<(), Error> {
+        blocks::dequantize_scaled(blocks, out)
+    }
+
+    /// Spreads pairs of values over groups of 4 weights: [`blocks::expand_2_4`].
+    fn expand_2_4(&self, indexes: &[u8], values: &[[u8; 4]], out: &mut [f32]) {
+        blocks::expand_2_4(indexes, values, out);
+    }
+
+    /// Spreads values over the weights whose bit is set: [`blocks::expand_bitmask`].
+    fn expand_bitmask(&self, mask: &[u8], values: &[[u8; 4]], out: &mut [f32]) {
+        blocks::expand_bitmask(mask, values, out);
+    }
+
+    /// How many bits of a mask are set: [`blocks::count_ones`].
+    fn count_ones(&self, mask: &[u8]) -> u64 {
+        blocks::count_ones(mask)
+    }
 
     /// Encodes whole rows of `columns` weights to `out`, as dense elements or blocks of type
     /// `storage`: [`encode::quantize`], which says what `importance` is and what is refused.

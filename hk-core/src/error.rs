@@ -1,6 +1,10 @@
 //! What can be wrong with a file or a request, and where.
 
+mod sparse;
+
 use core::fmt;
+
+pub use sparse::SparseFault;
 
 use crate::storage::{SparsityType, StorageType, TileLayout};
 
@@ -114,6 +118,12 @@ pub enum ErrorKind {
     TileLayout(StorageType, TileLayout),
     /// No decoder exists for this sparsity type on this storage type.
     Sparsity(StorageType, SparsityType),
+    /// A block size of 0 weights, of a type whose blocks are as long as the file says.
+    BlockSize(StorageType),
+    /// The content of a sparse payload makes no sense.
+    Sparse(SparseFault),
+    /// Elements of a tensor that is stored in this way are in no one run of bytes.
+    Scattered(StorageType),
     /// A `shared_ref` whose offsets match no earlier tensor.
     DanglingReference,
     /// The storage type has no dot product.
@@ -391,6 +401,14 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Sparsity(storage, sparsity) => write!(
                 f,
                 "sparsity {sparsity} on {storage} has no decoder here; its bytes can still be read as they are"
+            ),
+            ErrorKind::BlockSize(storage) => {
+                write!(f, "block_size is 0, which {storage} cannot have; {DAMAGED}")
+            }
+            ErrorKind::Sparse(fault) => write!(f, "{fault}"),
+            ErrorKind::Scattered(storage) => write!(
+                f,
+                "elements of {storage} stored like this are in no one run of bytes: fetch the whole payload, scales and residual, and decode a range of them"
             ),
             ErrorKind::DanglingReference => f.write_str(
                 "a shared_ref whose offset and size match no earlier tensor: write the file again with its target before it",

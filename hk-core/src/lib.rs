@@ -42,7 +42,7 @@ pub use blocks::{Block, dequantize_blocks};
 pub use decode::Residual;
 pub use dot::Activation;
 pub use encode::Encode;
-pub use error::{Error, ErrorKind, Part, RecordFault, Section};
+pub use error::{Error, ErrorKind, Part, RecordFault, Section, SparseFault};
 #[cfg(feature = "alloc")]
 pub use format::build;
 pub use format::{
