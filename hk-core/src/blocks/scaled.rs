@@ -222,10 +222,11 @@ pub(crate) fn check_part(part: Part, needed: u64, bytes: &[u8]) -> Result<(), Er
 ///
 /// ```
 /// use hk_core::blocks::{ScaledBlocks, ScaledForm, ScaledType, dequantize_scaled};
+/// let scales = [0.5_f32, 10.0].map(f32::to_le_bytes);
 /// let blocks = ScaledBlocks {
 ///     form: ScaledForm::new(ScaledType::Dq8, 2)?,
 ///     codes: &[1, 2, 0xFF],
-///     scales: [0.5_f32, 10.0].map(f32::to_le_bytes).as_flattened(),
+///     scales: scales.as_flattened(),
 ///     residual: &[],
 /// };
 /// let mut weights = [0.0; 3];
@@ -288,7 +289,8 @@ fn each_block<const N: usize>(
         while !block.is_empty() {
             let piece = take_mut(&mut block, PIECE);
             decode(scale, take(&mut now, form.code_bytes(piece.len())), piece);
-            for (weight, bytes) in piece.iter_mut().zip(take(&mut residual, PIECE)) {
+            let of_piece = take(&mut residual, piece.len());
+            for (weight, bytes) in piece.iter_mut().zip(of_piece) {
                 *weight += f32::from_le_bytes(*bytes);
             }
         }
@@ -305,8 +307,8 @@ fn take<'a, T>(from: &mut &'a [T], len: usize) -> &'a [T] {
 
 #[inline(always)]
 fn take_mut<'a>(from: &mut &'a mut [f32], len: usize) -> &'a mut [f32] {
-    let (head, rest) =
-        core::mem::take(from).split_at_mut_checked(len.min(from.len())).unwrap_or_default();
+    let len = len.min(from.len());
+    let (head, rest) = core::mem::take(from).split_at_mut_checked(len).unwrap_or_default();
     *from = rest;
     head
 }
