@@ -72,3 +72,20 @@ pub(crate) fn range(bytes: &[u8], offset: u64, size: u64) -> Option<&[u8]> {
     let end = offset.checked_add(size)?;
     bytes.get(usize::try_from(offset).ok()?..usize::try_from(end).ok()?)
 }
+
+/// Cuts off the first `len`, or all where there are fewer.
+#[inline(always)]
+pub(crate) fn take<'a, T>(from: &mut &'a [T], len: usize) -> &'a [T] {
+    let (head, rest) = from.split_at_checked(len).unwrap_or((from, &[]));
+    *from = rest;
+    head
+}
+
+/// As [`take`], of weights to be written.
+#[inline(always)]
+pub(crate) fn take_mut<'a>(from: &mut &'a mut [f32], len: usize) -> &'a mut [f32] {
+    let len = len.min(from.len());
+    let (head, rest) = core::mem::take(from).split_at_mut_checked(len).unwrap_or_default();
+    *from = rest;
+    head
+}

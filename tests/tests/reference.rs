@@ -3,43 +3,20 @@
 //! "Reference files"). What is expected of them stands here in full.
 
 use hk_core::format::seal::{self, Seal};
-use hk_core::{
-    Array, Error, ErrorKind, Flags, Hk, Portable, Residual, SparsityType, StorageType, Tensor,
-    TileLayout, Value,
-};
+use hk_core::{Array, Backend, Error, Flags, Hk, Portable, Residual, StorageType, Tensor, Value};
 use hk_tests::{bits, data, data_f32_bits, reference_names};
 
-/// Tensors of `all_types.hk` that nothing here decodes yet. A decoder takes its tensors off
-/// this list; the tests then want the bits of their vectors.
-const LATER: &[&str] = &[
-    "dq4",
-    "dq4_b64",
-    "dq4_b31",
-    "dq4_b2",
-    "dq4_b4096",
-    "dq8",
-    "dq8_b100",
-    "dqt",
-    "dqt_b3",
-    "split_iq4_nl",
-    "split_mxfp4",
-    "split_nvfp4",
-    "bitmask",
-    "sparse_2_4",
-    "bsr_4x4",
-    "bsr_8x16_ragged",
-    "csr_1x1",
-    "tile_16x16",
-    "tile_16x8",
-    "tile_32x16",
-    "tile_32x32",
-    "tile_64x64",
-    "col_major",
-];
-
 fn decode(tensor: &Tensor<'_>, residual: Residual) -> Result<Vec<f32>, Error> {
+    decode_by(&Portable, tensor, residual)
+}
+
+fn decode_by(
+    backend: &dyn Backend,
+    tensor: &Tensor<'_>,
+    residual: Residual,
+) -> Result<Vec<f32>, Error> {
     let mut out = vec![0.5; tensor.shape.count() as usize];
-    tensor.dequantize_into(&Portable, &mut out, residual)?;
+    tensor.dequantize_into(backend, &mut out, residual)?;
     Ok(out)
 }
 
@@ -62,15 +39,18 @@ fn every_tensor_of_all_types() {
     let hk = Hk::parse(&file).expect("a sound file");
     assert_eq!(hk.tensors().len(), 65);
     let mut decoded = 0;
-    for tensor in hk.tensors().filter(|tensor| !LATER.contains(&tensor.name)) {
+    let backends = hk_std::backends();
+    let cases = backends.iter().flat_map(|&backend| hk.tensors().map(move |t| (backend, t)));
+    for (backend, tensor) in cases {
         let vector = match tensor.name {
             "nothing" => vec![0; 20],
             "tied" => data_f32_bits("vectors/f32.f32"),
             name => data_f32_bits(&format!("vectors/{name}.f32")),
         };
-        let base = decode(&tensor, Residual::Skip).unwrap_or_else(|e| panic!("{e}"));
+        let decode = |residual| decode_by(backend, &tensor, residual);
+        let base = decode(Residual::Skip).unwrap_or_else(|e| panic!("{e}"));
         assert_same(&tensor, &base, &vector);
-        let whole = decode(&tensor, Residual::Add).unwrap_or_else(|e| panic!("{e}"));
+        let whole = decode(Residual::Add).unwrap_or_else(|e| panic!("{e}"));
         if tensor.residual().is_empty() {
             assert_eq!(bits(&whole), bits(&base), "{}", tensor.name);
         } else {
@@ -79,29 +59,9 @@ fn every_tensor_of_all_types() {
         }
         decoded += 1;
     }
-    // Fifteen dense types, twenty-five block types, two references, and whatever came since.
-    assert_eq!(decoded, 15 + 25 + 2 + (23 - LATER.len()));
-}
-
-#[test]
-fn types_of_later_versions_are_errors_that_name_them() {
-    let file = data("reference/all_types.hk");
-    let hk = Hk::parse(&file).expect("a sound file");
-    for name in LATER {
-        let tensor = hk.tensor(name).unwrap_or_else(|| panic!("{name} is listed"));
-        let error = decode(&tensor, Residual::Add).expect_err(name);
-        let storage = tensor.storage;
-        let expected = match (tensor.tile, tensor.sparsity) {
-            (TileLayout::ROW_MAJOR, SparsityType::NONE) => ErrorKind::Undecodable(storage),
-            (TileLayout::ROW_MAJOR, sparsity) => ErrorKind::Sparsity(storage, sparsity),
-            (tile, _) => ErrorKind::TileLayout(storage, tile),
-        };
-        assert_eq!((error.kind(), error.index()), (expected, Some(tensor.index)), "{name}");
-        let text = error.to_string();
-        assert!(text.contains(&storage.to_string()), "{name}: {text}");
-        // The bytes are there all the same.
-        assert_eq!(tensor.data(), data(&format!("vectors/{name}.blocks")), "{name}");
-    }
+    // Fifteen dense types, twenty-five block types, two references; nine dual-mode and three
+    // split-scale tensors, two with bitmask and 2:4, three with CSR and BSR, six orders.
+    assert_eq!(decoded / backends.len(), 15 + 25 + 2 + (9 + 3 + 2 + 3 + 6));
 }
 
 #[test]

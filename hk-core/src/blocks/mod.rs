@@ -43,6 +43,7 @@ pub use iq::{
 #[cfg(feature = "k-quants")]
 pub use k::{BlockQ2K, BlockQ3K, BlockQ4K, BlockQ5K, BlockQ6K, BlockQ8K};
 pub use legacy::{BlockQ4_0, BlockQ4_1, BlockQ5_0, BlockQ5_1, BlockQ8_0, BlockQ8_1};
+pub(crate) use scaled::check_part;
 pub use scaled::{E2M1, IQ4, NF4, ScaledBlocks, ScaledForm, ScaledType, dequantize_scaled};
 pub use sparse::{count_ones, expand_2_4, expand_bitmask};
 #[cfg(feature = "ternary")]

@@ -7,6 +7,7 @@
 use core::num::{NonZeroU16, NonZeroU64};
 
 use super::unpack::{apart, scale_signed, signed};
+use crate::bytes::{take, take_mut};
 use crate::error::{Error, ErrorKind, Part, Section};
 use crate::storage::StorageType;
 
@@ -295,22 +296,6 @@ fn each_block<const N: usize>(
             }
         }
     }
-}
-
-/// Cuts off the first `len`, or all where there are fewer.
-#[inline(always)]
-fn take<'a, T>(from: &mut &'a [T], len: usize) -> &'a [T] {
-    let (head, rest) = from.split_at_checked(len).unwrap_or((from, &[]));
-    *from = rest;
-    head
-}
-
-#[inline(always)]
-fn take_mut<'a>(from: &mut &'a mut [f32], len: usize) -> &'a mut [f32] {
-    let len = len.min(from.len());
-    let (head, rest) = core::mem::take(from).split_at_mut_checked(len).unwrap_or_default();
-    *from = rest;
-    head
 }
 
 /// 2^(e-127), which is a subnormal for e = 0, and infinite for e = 255.

@@ -88,7 +88,7 @@ impl fmt::Display for SparseFault {
             }
             SparseFault::RowPointer { row, found, least, most } => write!(
                 f,
-                "row pointer {row} is {found}, not {least} to {most}: they start at 0, never decrease, and end at the number of blocks; {AGAIN}"
+                "row pointer {row} is {found} where {least} to {most} can be: they start at 0, never decrease, and end at the number of blocks; {AGAIN}"
             ),
             SparseFault::BlockColumn { column, columns } => {
                 write!(f, "block column {column} where the shape has {columns}; {AGAIN}")

@@ -319,15 +319,6 @@ impl<'a> Tensor<'a> {
 
     /// What the decoder needs, once references are resolved.
     fn source(&self) -> Source<'a> {
-        Source {
-            storage: self.entry.storage,
-            tile: self.entry.tile,
-            sparsity: self.entry.sparsity,
-            shape: self.entry.shape,
-            block_size: self.entry.block_size,
-            data: self.data(),
-            scales: self.scales(),
-            residual: self.residual(),
-        }
+        self.entry.source(self.data(), self.scales(), self.residual())
     }
 }

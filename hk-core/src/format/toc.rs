@@ -231,23 +231,38 @@ impl<'a> TensorEntry<'a> {
         !earlier.storage.is_reference() && earlier.data == self.data
     }
 
-    /// An error of decoding this tensor, whose offset counts from the start of the payload,
-    /// as one of the file.
+    /// An error of decoding this tensor, whose offset counts from the start of the part that
+    /// it is in, or of this entry, as one of the file.
     pub(crate) fn error(&self, error: Error) -> Error {
+        let part = match error.kind() {
+            ErrorKind::TooShort { part, .. } => self.part(part),
+            _ => self.data,
+        };
         let moved = match error.section() {
-            // A payload of no bytes stands nowhere: then this entry is what is wrong.
-            Section::Payload if self.data.size == 0 => {
+            // A part of no bytes stands nowhere: then this entry is what is wrong.
+            Section::Payload if part.size == 0 => {
                 Error::new(error.kind(), Section::Toc, self.offset)
             }
-            Section::Payload => error.moved_by(self.data.offset),
+            Section::Payload => error.moved_by(part.offset),
+            Section::Toc => error.moved_by(self.offset),
             _ => error,
         };
         moved.at_index(self.index)
     }
 
+    /// Where a part stands.
+    pub const fn part(&self, part: Part) -> Span {
+        match part {
+            Part::Data => self.data,
+            Part::Scales => self.scales,
+            Part::Residual => self.residual,
+        }
+    }
+
     /// Its three byte ranges that are not empty, with their names.
     pub fn parts(&self) -> impl Iterator<Item = (Part, Span)> + use<> {
-        [(Part::Data, self.data), (Part::Scales, self.scales), (Part::Residual, self.residual)]
+        [Part::Data, Part::Scales, Part::Residual]
+            .map(|part| (part, self.part(part)))
             .into_iter()
             .filter(|(_, span)| span.size > 0)
     }
