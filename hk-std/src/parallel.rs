@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use hk_core::{Backend, Error, ErrorKind, Residual, SparsityType, StorageType, Tensor, TileLayout};
+use hk_core::{Backend, Error, ErrorKind, Residual, Tensor};
 
 /// Weights that a thread decodes at once at least: below that, handing out work costs more
 /// than it saves. A multiple of [`GRAIN`].
@@ -64,7 +64,7 @@ pub fn par_dequantize_range(
     // Once, not once a chunk.
     let tensor = tensor.resolve()?;
     let fits = range.end.checked_sub(range.start) == Some(out.len() as u64);
-    let worth_sharing = fits && splits(&tensor) && out.len() >= 2 * CHUNK_MIN;
+    let worth_sharing = fits && out.len() >= 2 * CHUNK_MIN;
     let threads = if worth_sharing { threads() } else { 1 };
     if threads == 1 {
         return tensor.dequantize_range(backend, range, out, residual);
@@ -74,16 +74,6 @@ pub fn par_dequantize_range(
         let end = start + chunk.len() as u64;
         tensor.dequantize_range(backend, start..end, chunk, residual)
     })
-}
-
-/// Whether a span of a tensor can be decoded without looking at what comes before it.
-fn splits(tensor: &Tensor<'_>) -> bool {
-    let plain = matches!(tensor.sparsity, SparsityType::NONE | SparsityType::PHYSICAL_PRUNED);
-    let storage = tensor.storage;
-    let whole_values = storage.geometry().is_some() || storage.is_dual_mode();
-    plain
-        && tensor.tile == TileLayout::ROW_MAJOR
-        && (whole_values || storage == StorageType::NULL_REF)
 }
 
 /// Splits `out`, whose first element is element `start` of a tensor, into runs for

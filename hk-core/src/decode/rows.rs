@@ -34,13 +34,18 @@ pub struct CompressedRows<'a> {
 /// A row of blocks, its pointers and columns checked.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockRow<'a> {
-    /// Position in the payload of its first block, and of that one's column in the list of
-    /// all columns.
+    /// Number of its first block, and of that one's column in the list of all columns.
     pub first: usize,
-    /// The column of each block, in blocks, in any order.
-    pub columns: &'a [U32],
+    columns: &'a [U32],
     /// Whether the columns ascend, so that no two are the same.
     pub ascends: bool,
+}
+
+impl<'a> BlockRow<'a> {
+    /// The column of each block, in blocks, in any order.
+    pub fn columns(&self) -> impl ExactSizeIterator<Item = u32> + use<'a> {
+        self.columns.iter().map(|column| column.get())
+    }
 }
 
 impl<'a> CompressedRows<'a> {
@@ -180,8 +185,8 @@ pub(super) fn dequantize(source: &Source<'_>, start: u64, out: &mut [f32]) -> Re
     out.fill(0.0);
     for row in window.block_rows.clone() {
         let blocks = payload.row(row)?;
-        for (index, column) in (blocks.first..).zip(blocks.columns) {
-            window.each_run(&payload, row, column.get(), |run| {
+        for (index, column) in (blocks.first..).zip(blocks.columns()) {
+            window.each_run(&payload, row, column, |run| {
                 let values = payload.block(index).get(run.value..).unwrap_or_default();
                 let out = out.get_mut(run.at..run.at + run.len).unwrap_or_default();
                 for (weight, value) in out.iter_mut().zip(values) {
@@ -204,16 +209,16 @@ fn check_places(
     out.fill(0.0);
     for row in window.block_rows.clone() {
         let blocks = payload.row(row)?;
-        for (index, column) in (blocks.first..).zip(blocks.columns) {
+        for (index, column) in (blocks.first..).zip(blocks.columns()) {
             let mut twice = false;
             // Blocks at one place begin with the same element, others with another.
-            window.each_run(payload, row, column.get(), |run| {
+            window.each_run(payload, row, column, |run| {
                 let mark = out.get_mut(run.at).map(|mark| core::mem::replace(mark, 1.0));
                 twice = mark != Some(0.0);
                 false
             });
             if twice {
-                let fault_kind = SparseFault::Twice { row: row as u64, column: column.get() };
+                let fault_kind = SparseFault::Twice { row: row as u64, column };
                 return Err(fault(fault_kind, payload.column_offset(index)));
             }
         }

@@ -1,6 +1,8 @@
 //! Whether a tensor's bytes are enough for its type and shape, and make sense.
 
-use hk_core::{ErrorKind, Part, Section, Span, SparsityType, StorageType, TensorEntry, TileLayout};
+use hk_core::blocks::ScaledForm;
+use hk_core::decode::Form;
+use hk_core::{ErrorKind, Part, Section, Span, TensorEntry};
 
 use super::report::{Report, Severity, bytes};
 use super::sparse;
@@ -23,33 +25,6 @@ impl Budget {
     }
 }
 
-/// How a tensor is laid out, references resolved.
-enum Form {
-    /// `null_ref`: no bytes.
-    Nothing,
-    /// Data of this size, whatever is in it.
-    Fixed(u128),
-    /// Blocks of codes with scales beside them.
-    Scaled(Scaled),
-    /// Sparse: the size depends on the content.
-    Bitmask,
-    TwoOfFour,
-    Blocks,
-    /// Nobody here knows: why.
-    Unknown(String),
-}
-
-/// The dual-mode types and split-scale forms: blocks of codes, and a scale for each.
-struct Scaled {
-    /// Weights a block.
-    block: u64,
-    bits: u64,
-    /// Bytes of a scale.
-    scale: u64,
-    /// Whether a residual counts.
-    dual: bool,
-}
-
 /// Checks the payload, scales and residual of `entry`, whose ranges lie in the file.
 pub(super) fn check(
     file: &[u8],
@@ -58,120 +33,23 @@ pub(super) fn check(
     report: &mut Report,
 ) {
     let mut payload = Payload { file, entry, report };
-    match form(entry) {
-        Err(kind) => payload.toc(Severity::Fault, kind.to_string()),
-        Ok(Form::Unknown(why)) => payload.toc(Severity::Note, why),
-        Ok(Form::Nothing) => payload.size(Part::Data, 0, 0),
-        Ok(Form::Fixed(needed)) => {
-            payload.size(Part::Data, needed, needed);
+    let form = match entry.form() {
+        Ok(form) => form,
+        Err(error) => return payload.no_form(error.kind()),
+    };
+    match form {
+        Form::Zeros => payload.size(Part::Data, 0, 0),
+        Form::Plain | Form::Columns | Form::Tiles { .. } => {
+            payload.elements(form);
             payload.unused(Part::Scales);
             payload.unused(Part::Residual);
         }
-        Ok(Form::Scaled(scaled)) => payload.scaled(&scaled),
-        Ok(form) => {
+        Form::Scaled(scaled) => payload.scaled(scaled),
+        Form::Bitmask | Form::TwoOfFour | Form::CompressedRows => {
             payload.unused(Part::Scales);
             payload.unused(Part::Residual);
-            payload.sparse(&form, budget);
+            payload.sparse(form, budget);
         }
-    }
-}
-
-/// How `entry` is laid out.
-///
-/// # Errors
-/// What makes decoding it an error: sparsity or a tile layout that its type does not take.
-fn form(entry: &TensorEntry<'_>) -> Result<Form, ErrorKind> {
-    let (storage, sparsity, tile) = (entry.storage, entry.sparsity, entry.tile);
-    if storage == StorageType::NULL_REF {
-        return Ok(Form::Nothing);
-    }
-    if storage.name().is_none() {
-        return Ok(Form::Unknown(format!("unknown storage type {storage}: sizes not checked")));
-    }
-    if sparsity.name().is_none() {
-        return Ok(Form::Unknown(format!("unknown sparsity type {sparsity}: sizes not checked")));
-    }
-    if tile.name().is_none() {
-        return Ok(Form::Unknown(format!("unknown tile layout {tile}: sizes not checked")));
-    }
-    if !is_published(storage) {
-        return Ok(Form::Unknown(format!("{storage} has no published payload: sizes not checked")));
-    }
-    let form = match sparse_form(storage, sparsity) {
-        Some(form) => form?,
-        None => plain_form(entry)?,
-    };
-    let takes_tile = match (&form, tile) {
-        (_, TileLayout::ROW_MAJOR) => true,
-        (Form::TwoOfFour, TileLayout::BLOCK_SPARSE_2_4) => true,
-        (Form::Fixed(_), TileLayout::BLOCK_SPARSE_2_4) => false,
-        (Form::Fixed(_), _) => storage.is_dense() && entry.shape.len() == 2,
-        _ => false,
-    };
-    if takes_tile { Ok(form) } else { Err(ErrorKind::TileLayout(storage, tile)) }
-}
-
-fn is_published(storage: StorageType) -> bool {
-    !matches!(
-        storage,
-        StorageType::LORA_REF
-            | StorageType::DQ6
-            | StorageType::DQ12
-            | StorageType::SPARSE_DQ8
-            | StorageType::SPARSE_DQ4_2_4
-    )
-}
-
-/// The sparse form of a type with a sparsity tag, an error where the type does not take the
-/// tag, `None` where nothing is sparse.
-fn sparse_form(storage: StorageType, sparsity: SparsityType) -> Option<Result<Form, ErrorKind>> {
-    let takes_blocks =
-        matches!(storage, StorageType::F32 | StorageType::SPARSE_F16 | StorageType::SPARSE_2_4);
-    let form = match (storage, sparsity) {
-        (_, SparsityType::CSR | SparsityType::BSR) if takes_blocks => Form::Blocks,
-        (StorageType::SPARSE_F16, SparsityType::NONE | SparsityType::BITMASK)
-        | (StorageType::F32, SparsityType::BITMASK) => Form::Bitmask,
-        (StorageType::SPARSE_2_4, SparsityType::NONE | SparsityType::STRUCTURED_2_4)
-        | (StorageType::F32, SparsityType::STRUCTURED_2_4) => Form::TwoOfFour,
-        (StorageType::SPARSE_F16 | StorageType::SPARSE_2_4, _) => {
-            return Some(Err(ErrorKind::Sparsity(storage, sparsity)));
-        }
-        (_, SparsityType::NONE | SparsityType::PHYSICAL_PRUNED) => return None,
-        _ => return Some(Err(ErrorKind::Sparsity(storage, sparsity))),
-    };
-    Some(Ok(form))
-}
-
-/// The form of a type that is not sparse: dense, blocks, dual-mode or split-scale.
-fn plain_form(entry: &TensorEntry<'_>) -> Result<Form, ErrorKind> {
-    let storage = entry.storage;
-    let own = u64::from(entry.block_size);
-    let split = |block, scale| Form::Scaled(Scaled { block, bits: 4, scale, dual: false });
-    let dual = |bits| Form::Scaled(Scaled { block: own, bits, scale: 4, dual: true });
-    Ok(match storage {
-        StorageType::DQ4 => dual(4),
-        StorageType::DQ8 => dual(8),
-        StorageType::DQT => dual(2),
-        StorageType::IQ4_NL if entry.scales.size > 0 => split(own, 4),
-        StorageType::MXFP4 if entry.scales.size > 0 => split(32, 1),
-        StorageType::NVFP4 if entry.scales.size > 0 => split(16, 1),
-        _ => {
-            let geometry = storage.geometry().ok_or(ErrorKind::Undecodable(storage))?;
-            let blocks = padded_count(entry).div_ceil(u128::from(geometry.weights));
-            Form::Fixed(blocks.saturating_mul(u128::from(geometry.bytes)))
-        }
-    })
-}
-
-/// Elements that a payload holds: those of the shape, and what pads out the tiles at its
-/// edges.
-fn padded_count(entry: &TensorEntry<'_>) -> u128 {
-    match (entry.tile.tile(), &entry.shape[..]) {
-        (Some((tile_rows, tile_columns)), &[rows, columns]) => {
-            let pad = |size: u64, tile: u32| u128::from(size).next_multiple_of(u128::from(tile));
-            pad(rows, tile_rows).saturating_mul(pad(columns, tile_columns))
-        }
-        _ => u128::from(entry.shape.count()),
     }
 }
 
@@ -198,16 +76,8 @@ impl<'a> Payload<'a, '_> {
         self.report.about(severity, Section::Payload, offset, self.entry.name, text);
     }
 
-    fn span(&self, part: Part) -> Span {
-        match part {
-            Part::Data => self.entry.data,
-            Part::Scales => self.entry.scales,
-            Part::Residual => self.entry.residual,
-        }
-    }
-
     fn bytes(&self, part: Part) -> &'a [u8] {
-        let Span { offset, size } = self.span(part);
+        let Span { offset, size } = self.entry.part(part);
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let rest = self.file.get(start..).unwrap_or_default();
         rest.get(..usize::try_from(size).unwrap_or(usize::MAX)).unwrap_or_default()
@@ -215,7 +85,7 @@ impl<'a> Payload<'a, '_> {
 
     /// Compares a part's size with what is needed and with what padding may make of it.
     fn size(&mut self, part: Part, needed: u128, padded: u128) {
-        let Span { offset, size } = self.span(part);
+        let Span { offset, size } = self.entry.part(part);
         let there = u128::from(size);
         if there < needed {
             let text = format!("{part} of {} where type and shape need {needed}", bytes(size));
@@ -232,36 +102,60 @@ impl<'a> Payload<'a, '_> {
     }
 
     fn unused(&mut self, part: Part) {
-        let span = self.span(part);
+        let span = self.entry.part(part);
         if span.size > 0 {
             let text = format!("{part} that {} does not use", self.entry.storage);
             self.at(Severity::Note, span.offset, text);
         }
     }
 
-    fn scaled(&mut self, form: &Scaled) {
-        let count = u128::from(self.entry.shape.count());
-        if form.block == 0 {
-            let text = format!("block_size is 0, which {} cannot have", self.entry.storage);
-            return self.toc(Severity::Fault, text);
-        }
-        let block = u128::from(form.block);
-        let code_bytes = |weights: u128| (weights * u128::from(form.bits)).div_ceil(8);
-        let (whole, last) = (count / block, count % block);
+    /// What makes decoding an error whatever the bytes are. Codes that nobody here knows, and
+    /// types that are only stored, are no faults.
+    fn no_form(&mut self, kind: ErrorKind) {
+        let entry = self.entry;
+        let unknown = if entry.storage.name().is_none() {
+            format!("unknown storage type {}", entry.storage)
+        } else if entry.sparsity.name().is_none() {
+            format!("unknown sparsity type {}", entry.sparsity)
+        } else if entry.tile.name().is_none() {
+            format!("unknown tile layout {}", entry.tile)
+        } else if let ErrorKind::Undecodable(storage) = kind {
+            format!("{storage} has no published payload")
+        } else {
+            return self.toc(Severity::Fault, kind.to_string());
+        };
+        self.toc(Severity::Note, format!("{unknown}: sizes not checked"));
+    }
+
+    /// Data of elements or blocks, whatever is in them.
+    fn elements(&mut self, form: Form) {
+        let entry = self.entry;
+        let (Some(elements), Some(geometry)) =
+            (form.stored_elements(&entry.shape), entry.storage.geometry())
+        else {
+            return self.toc(Severity::Fault, ErrorKind::ElementCount.to_string());
+        };
+        let blocks = u128::from(elements.div_ceil(u64::from(geometry.weights)));
+        let needed = blocks * u128::from(geometry.bytes);
+        self.size(Part::Data, needed, needed);
+    }
+
+    fn scaled(&mut self, form: ScaledForm) {
+        let count = self.entry.shape.count();
+        let [needed, padded, scales] =
+            [form.data_len(count), form.padded_len(count), form.scales_len(count)].map(u128::from);
         // The last block needs the bytes of its own codes only, and may be padded out.
-        let needed = whole * code_bytes(block) + code_bytes(last);
-        let blocks = count.div_ceil(block);
-        self.size(Part::Data, needed, blocks * code_bytes(block));
-        let scales = blocks * u128::from(form.scale);
+        self.size(Part::Data, needed, padded);
         self.size(Part::Scales, scales, scales);
-        if !form.dual {
+        if !form.kind().takes_residual() {
             self.unused(Part::Residual);
         } else if self.entry.residual.size > 0 {
-            self.size(Part::Residual, count * 4, count * 4);
+            let residual = u128::from(count) * 4;
+            self.size(Part::Residual, residual, residual);
         }
     }
 
-    fn sparse(&mut self, form: &Form, budget: &mut Budget) {
+    fn sparse(&mut self, form: Form, budget: &mut Budget) {
         let (shape, data) = (&self.entry.shape, self.bytes(Part::Data));
         if shape.count() == 0 && data.is_empty() {
             return;
@@ -274,7 +168,7 @@ impl<'a> Payload<'a, '_> {
         let needed = match form {
             Form::Bitmask => sparse::bitmask(data, shape.count(), &mut notes),
             Form::TwoOfFour => sparse::two_of_four(data, shape.count(), &mut notes),
-            _ => sparse::blocks(data, shape),
+            _ => sparse::compressed_rows(data, shape),
         };
         let base = self.entry.data.offset;
         match needed {

@@ -19,10 +19,11 @@ const HELP: &str = "\
 Examples:
   hk dequantize model.hk token_embd.weight -o embedding.f32
   hk dequantize model.hk output_norm.weight --range 0..8 | od -t f4
+  hk dequantize model.hk output.weight --with-residual -o output.f32
   hk dequantize model.hk output.weight --raw -o output.blocks
 
-Weights come in row-major order, 4 bytes each, IEEE-754, little-endian. The residual stream of
-dual-mode types is left out. OUT is written whole or left as it was.";
+Weights come in row-major order, 4 bytes each, IEEE-754, little-endian, whatever order they are
+stored in; zeros that a sparse tensor leaves out are there. OUT is written whole or left as it was.";
 
 /// Write a tensor's weights as f32
 #[derive(clap::Args)]
@@ -38,8 +39,12 @@ pub struct Args {
     /// Only elements A up to, not including, B; either may be left out
     #[arg(long, value_name = "A..B", value_parser = parse_range)]
     range: Option<Span>,
+    /// Add the residual stream of a dual-mode tensor (dq4, dq8, dqt); the base values alone
+    /// without it
+    #[arg(long)]
+    with_residual: bool,
     /// The stored bytes of the whole payload as they are, not decoded
-    #[arg(long, conflicts_with = "range")]
+    #[arg(long, conflicts_with_all = ["range", "with_residual"])]
     raw: bool,
 }
 
@@ -111,6 +116,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 struct Job<'a> {
     tensor: Tensor<'a>,
     what: What,
+    residual: Residual,
     backend: &'static dyn Backend,
     path: &'a Path,
     name: &'a str,
@@ -136,8 +142,12 @@ impl<'a> Job<'a> {
         let bad = |error| Error::format(path, Some(name), error);
         // Resolved once: a reference would be looked up again for every chunk.
         let tensor = if args.raw { *tensor } else { model.resolve(tensor)? };
+        if args.with_residual && tensor.residual().is_empty() {
+            output::say(&format_args!("{name:?} has no residual: these are its weights as stored"));
+        }
         let backend = hk_std::backend()?;
-        let job = Job { tensor, what, backend, path, name };
+        let residual = if args.with_residual { Residual::Add } else { Residual::Skip };
+        let job = Job { tensor, what, residual, backend, path, name };
         if let What::Elements(range) = &job.what {
             // A tensor that cannot be decoded says so here, and not after a temporary file
             // or half a stream.
@@ -151,7 +161,7 @@ impl<'a> Job<'a> {
         range: Range<u64>,
         out: &mut [f32],
     ) -> std::result::Result<(), hk_std::hk_core::Error> {
-        par_dequantize_range(&self.tensor, self.backend, range, out, Residual::Skip)
+        par_dequantize_range(&self.tensor, self.backend, range, out, self.residual)
     }
 
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {

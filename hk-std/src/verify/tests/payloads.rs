@@ -145,23 +145,27 @@ fn compressed_rows() {
     let (rows_at, columns_at) = (PAYLOADS + 12, PAYLOADS + 24);
     // Columns may stand in any order.
     assert_eq!(lines(&of(&bsr(&[0, 2, 3], &[2, 0, 1]))), [""; 0]);
-    fault(&of(&bsr(&[0, 2, 3], &[1, 1, 1])), columns_at + 4, "two blocks at column 1");
-    fault(&of(&bsr(&[0, 2, 3], &[0, 1, 3])), columns_at + 8, "block column 3 where there are 3");
+    fault(&of(&bsr(&[0, 2, 3], &[1, 1, 1])), columns_at + 4, "two blocks at row 0, column 1");
+    fault(
+        &of(&bsr(&[0, 2, 3], &[0, 1, 3])),
+        columns_at + 8,
+        "block column 3 where the shape has 3",
+    );
     fault(&of(&bsr(&[1, 2, 3], &[0, 1, 2])), rows_at, "row pointer 0 is 1");
     fault(&of(&bsr(&[0, 2, 1], &[0, 1, 2])), rows_at + 8, "row pointer 2 is 1");
     fault(&of(&bsr(&[0, 9, 3], &[0, 1, 2])), rows_at + 4, "row pointer 1 is 9");
-    fault(&of(&bsr(&[0, 1, 2], &[0, 1, 2])), rows_at + 8, "the last row pointer is 2");
+    fault(&of(&bsr(&[0, 1, 2], &[0, 1, 2])), rows_at + 8, "row pointer 2 is 2 where 3 to 3 can be");
     fault(&of(&bsr(&[0, 3], &[0, 1, 2])), PAYLOADS + 4, "2 row pointers");
     let whole = bsr(&[0, 2, 3], &[2, 0, 1]);
-    fault(&of(&whole[..whole.len() - 1]), PAYLOADS, "84 bytes needed, 83 there");
-    fault(&of(&whole[..11]), PAYLOADS, "12 bytes needed, 11 there");
+    fault(&of(&whole[..whole.len() - 1]), PAYLOADS, "data of 83 bytes where the shape needs 84");
+    fault(&of(&whole[..11]), PAYLOADS, "data of 11 bytes where the shape needs 12");
     note(&of(&[&whole[..], &[0]].concat()), PAYLOADS, "need only 84");
     let mut flat = whole.clone();
     flat[0] = 0;
-    fault(&of(&flat), PAYLOADS, "blocks of 0 x 2");
+    fault(&of(&flat), PAYLOADS, "sparse blocks of 0 x 2");
     let mut huge = whole.clone();
     huge[8..12].fill(0xFF);
-    fault(&of(&huge), PAYLOADS, "bytes needed, 84 there");
+    fault(&of(&huge), PAYLOADS, "data of 84 bytes");
     fault(&Sample::of(F32, 2, &[20], &whole).bytes(), PAYLOADS, "take 2 dimensions, not 1");
 }
 
