@@ -307,7 +307,7 @@ fn decode_any(elements: &[F16], out: &mut [[f32; 1]]) {
 impl Fp8E4M3 {
     /// The number that the low seven bits of a code stand for, NaN not told apart.
     #[inline(always)]
-    pub(super) const fn magnitude(code: u8) -> f32 {
+    pub(crate) const fn magnitude(code: u8) -> f32 {
         let magnitude = ((code & 0x7F) as u32) << 20;
         if magnitude < (1 << 23) {
             // As for f16, with a bias that grows by 120.

@@ -14,14 +14,14 @@
 /// - Masks and bits that it knows, a compiler applies to each byte on its own, or by a shift
 ///   of its own; those that it does not know, to a vector at once.
 #[inline(always)]
-pub(super) fn apart<T>(value: T) -> T {
+pub(crate) fn apart<T>(value: T) -> T {
     core::hint::black_box(value)
 }
 
 /// Keeps the loop around it from being vectorized, which would take a weight each of several
 /// blocks into one vector and transpose; the loop in it is.
 #[inline(always)]
-pub(super) fn fence() {
+pub(crate) fn fence() {
     core::hint::black_box(());
 }
 

@@ -9,8 +9,16 @@
 //! project's own: formats say what a block means, not how it is found.
 
 mod dense;
+#[cfg(feature = "fp4")]
+mod fp4;
+#[cfg(feature = "i-quants")]
+mod iq4;
 mod legacy;
 mod scale;
+#[cfg(any(feature = "i-quants", feature = "ternary", feature = "fp4"))]
+mod search;
+#[cfg(feature = "ternary")]
+mod ternary;
 
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -54,12 +62,36 @@ pub fn with_encoder<W: WithEncoder>(storage: StorageType, what: W) -> Result<W::
         StorageType::FP8_E4M3 => what.with::<blocks::Fp8E4M3, _>(),
         StorageType::FP8_E5M2 => what.with::<blocks::Fp8E5M2, _>(),
         StorageType::Q8_0 => what.with::<blocks::BlockQ8_0, _>(),
+        #[cfg(feature = "i-quants")]
+        StorageType::IQ4_NL => what.with::<blocks::BlockIq4Nl, _>(),
+        #[cfg(feature = "i-quants")]
+        StorageType::IQ4_XS => what.with::<blocks::BlockIq4Xs, _>(),
+        #[cfg(feature = "ternary")]
+        StorageType::TQ1_0 => what.with::<blocks::BlockTq1_0, _>(),
+        #[cfg(feature = "ternary")]
+        StorageType::TQ2_0 => what.with::<blocks::BlockTq2_0, _>(),
+        #[cfg(feature = "fp4")]
+        StorageType::MXFP4 => what.with::<blocks::BlockMxfp4, _>(),
+        #[cfg(feature = "fp4")]
+        StorageType::NVFP4 => what.with::<blocks::BlockNvfp4, _>(),
         #[cfg(not(feature = "k-quants"))]
         StorageType::Q2_K
         | StorageType::Q3_K
         | StorageType::Q4_K
         | StorageType::Q5_K
         | StorageType::Q6_K => return Err(Error::call(ErrorKind::NotBuiltIn(storage))),
+        #[cfg(not(feature = "i-quants"))]
+        StorageType::IQ4_NL | StorageType::IQ4_XS => {
+            return Err(Error::call(ErrorKind::NotBuiltIn(storage)));
+        }
+        #[cfg(not(feature = "ternary"))]
+        StorageType::TQ1_0 | StorageType::TQ2_0 => {
+            return Err(Error::call(ErrorKind::NotBuiltIn(storage)));
+        }
+        #[cfg(not(feature = "fp4"))]
+        StorageType::MXFP4 | StorageType::NVFP4 => {
+            return Err(Error::call(ErrorKind::NotBuiltIn(storage)));
+        }
         _ => return Err(Error::call(ErrorKind::NotEncodable(storage))),
     })
 }

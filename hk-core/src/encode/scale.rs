@@ -1,6 +1,7 @@
 //! What encoders share: rounding to whole numbers and to f16, and sums in a fixed order.
 
 use crate::blocks::F16;
+use crate::blocks::unpack::fence;
 use crate::vector;
 
 /// 1.5 * 2^23: added to a number below 2^22, it leaves no bits for a fraction, so that the
@@ -34,16 +35,18 @@ pub(super) fn inverse(scale: f32) -> f32 {
     if inverse.is_finite() { inverse } else { 0.0 }
 }
 
-/// The largest magnitude.
+/// The largest magnitude, of finite numbers.
 #[inline(always)]
 pub(super) fn largest<const N: usize>(x: &[f32; N]) -> f32 {
-    let mut lanes = [0.0_f32; 16];
+    // By the bits, which are in the order of the magnitudes.
+    let mut lanes = [0; 16];
     for chunk in x.as_chunks::<16>().0 {
+        fence();
         for (lane, x) in lanes.iter_mut().zip(chunk) {
-            *lane = if x.abs() > *lane { x.abs() } else { *lane };
+            *lane = i32::max(*lane, (x.to_bits() & 0x7FFF_FFFF) as i32);
         }
     }
-    fold_with(lanes, |a, b| if b > a { b } else { a })
+    f32::from_bits(fold_with(lanes, i32::max) as u32)
 }
 
 /// Sixteen lanes to one number: lane `l + 8` onto `l`, then `l + 4`, `l + 2` and `l + 1`.
