@@ -7,7 +7,7 @@
 //! | level | needs | uses where present |
 //! | --- | --- | --- |
 //! | `avx512` | AVX-512 F, BW, VL, VNNI | DQ, VBMI, VBMI2, BITALG and GFNI, where all five are there |
-//! | `avx2` | AVX2, FMA, F16C | AVX-VNNI |
+//! | `avx2` | AVX2, FMA, F16C, POPCNT | AVX-VNNI |
 //!
 //! Kernels multiply and add in two roundings, as dot-products.md has it, although both levels
 //! could do both in one.

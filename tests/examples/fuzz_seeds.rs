@@ -32,6 +32,12 @@ fn main() {
             let payload = Rng::new(index as u64).bytes((blocks * geometry.bytes) as usize);
             let head = [index as u8, index as u8, 3, 0];
             write("kernels", &storage.to_string(), &[&head[..], &payload].concat());
+        } else if storage.is_dual_mode() || [0x20, 0x22].contains(&storage.0) {
+            // A block size of 9 where there are blocks.
+            let sparsity_and_block = if storage.is_dual_mode() { 9 << 3 } else { 0 };
+            let payload = Rng::new(index as u64).bytes(400);
+            let head = [index as u8, sparsity_and_block, 3, 0];
+            write("kernels", &storage.to_string(), &[&head[..], &payload].concat());
         }
     }
     write("gguf", "metadata.gguf", &gguf_metadata().build().bytes);

@@ -3,6 +3,7 @@
 //! file offers.
 
 pub mod build;
+pub mod forms;
 pub mod gguf;
 pub mod large;
 pub mod mutate;

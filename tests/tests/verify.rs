@@ -16,8 +16,13 @@ fn refused(file: &[u8]) -> Option<hk_core::Error> {
     };
     let of_tensors = hk.tensors().filter_map(|tensor| {
         let error = tensor.dequantize_range(&Portable, 0..0, &mut [], Residual::Add).err()?;
-        let is_fault =
-            matches!(error.kind(), ErrorKind::TooShort { .. } | ErrorKind::DanglingReference);
+        let is_fault = matches!(
+            error.kind(),
+            ErrorKind::TooShort { .. }
+                | ErrorKind::DanglingReference
+                | ErrorKind::BlockSize(_)
+                | ErrorKind::Sparse(_)
+        );
         is_fault.then_some(error)
     });
     let of_records = hk.appendix().filter_map(|record| match record {

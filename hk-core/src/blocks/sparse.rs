@@ -23,23 +23,23 @@ pub fn expand_2_4(indexes: &[u8], values: &[[u8; 4]], out: &mut [f32]) {
         let index = indexes.get(i).copied().unwrap_or_default();
         // Only the last step can have too few.
         let values = steps.get(i).copied().unwrap_or_else(|| filled_up(rest));
-        expand_step(index, values, out);
+        expand_groups(index, values, out);
     }
     if !out_rest.is_empty() {
         let index = indexes.get(whole).copied().unwrap_or_default();
         let values = steps.get(whole).copied().unwrap_or_else(|| filled_up(rest));
         let mut weights = [0.0; 8];
-        expand_step(index, values, &mut weights);
+        expand_groups(index, values, &mut weights);
         for (to, from) in out_rest.iter_mut().zip(weights) {
             *to = from;
         }
     }
 }
 
-/// At most 4 values, and zeros.
+/// At most `N` values, and zeros.
 #[inline(always)]
-fn filled_up(values: &[[u8; 4]]) -> [[u8; 4]; 4] {
-    let mut filled = [[0; 4]; 4];
+fn filled_up<const N: usize>(values: &[[u8; 4]]) -> [[u8; 4]; N] {
+    let mut filled = [[0; 4]; N];
     for (to, from) in filled.iter_mut().zip(values) {
         *to = *from;
     }
@@ -48,7 +48,7 @@ fn filled_up(values: &[[u8; 4]]) -> [[u8; 4]; 4] {
 
 /// Two groups.
 #[inline(always)]
-fn expand_step(index: u8, [a, b, c, d]: [[u8; 4]; 4], out: &mut [f32; 8]) {
+fn expand_groups(index: u8, [a, b, c, d]: [[u8; 4]; 4], out: &mut [f32; 8]) {
     let group = |index: u8, first: [u8; 4], second: [u8; 4], out: &mut [f32]| {
         let (first, second) = (f32::from_le_bytes(first), f32::from_le_bytes(second));
         let (first_at, second_at) = (u32::from(index & 3), u32::from(index >> 2 & 3));
@@ -73,22 +73,34 @@ fn expand_step(index: u8, [a, b, c, d]: [[u8; 4]; 4], out: &mut [f32; 8]) {
 /// ```
 #[inline(always)]
 pub fn expand_bitmask(mask: &[u8], values: &[[u8; 4]], out: &mut [f32]) {
-    let mut at = 0_usize;
+    let (mut at, mut mask) = (0_usize, mask.iter());
     let (steps, rest) = out.as_chunks_mut::<8>();
-    let mut mask = mask.iter();
-    for (out, &bits) in steps.iter_mut().zip(mask.by_ref()) {
-        expand_bits(bits, values, &mut at, out);
+    for out in steps {
+        let bits = mask.next().copied().unwrap_or_default();
+        let left = values.get(at..).unwrap_or_default();
+        match left.first_chunk::<8>() {
+            Some(values) => expand_bits(bits, values, out),
+            None => expand_bits(bits, &filled_up(left), out),
+        }
+        at = at.wrapping_add(bits.count_ones() as usize);
     }
-    expand_bits(mask.next().copied().unwrap_or_default(), values, &mut at, rest);
+    let left = values.get(at..).unwrap_or_default();
+    let mut weights = [0.0; 8];
+    expand_bits(mask.next().copied().unwrap_or_default(), &filled_up(left), &mut weights);
+    for (to, from) in rest.iter_mut().zip(weights) {
+        *to = from;
+    }
 }
 
+/// Eight weights. No branches, since there is no telling ones from zeros beforehand.
 #[inline(always)]
-fn expand_bits(bits: u8, values: &[[u8; 4]], at: &mut usize, out: &mut [f32]) {
-    for (i, weight) in (0..8).zip(out) {
-        let is_set = bits >> i & 1 != 0;
-        let value = values.get(*at).copied().unwrap_or_default();
-        *weight = if is_set { f32::from_le_bytes(value) } else { 0.0 };
-        *at = at.wrapping_add(usize::from(is_set));
+fn expand_bits(bits: u8, values: &[[u8; 4]; 8], out: &mut [f32; 8]) {
+    let mut taken = 0;
+    for (i, weight) in out.iter_mut().enumerate() {
+        let set = u32::from(bits >> i & 1);
+        let value = u32::from_le_bytes(values[taken & 7]);
+        *weight = f32::from_bits(value & set.wrapping_neg());
+        taken += set as usize;
     }
 }
 

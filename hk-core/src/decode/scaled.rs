@@ -65,7 +65,9 @@ impl<'a> Place<'a> {
         // The first byte by way of an array, without the residual, which follows the weights.
         let base = ScaledBlocks { residual: &[], ..self.blocks(block, byte, element) };
         let mut weights = [0.0; 4];
-        let weights = weights.get_mut(..codes).unwrap_or_default();
+        // A block can end inside a byte.
+        let len = codes.min(before.saturating_add(out.len()));
+        let weights = weights.get_mut(..len).unwrap_or_default();
         self.backend.dequantize_scaled(&base, weights)?;
         let weights = weights.get(before..).unwrap_or_default();
         let head = take_mut(&mut out, weights.len());

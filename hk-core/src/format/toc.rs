@@ -39,8 +39,9 @@ impl Span {
     }
 }
 
-/// A tensor's dimensions, outermost first. It derefs to a slice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// A tensor's dimensions, outermost first; none by default, which is a scalar. It derefs to a
+/// slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Shape {
     dims: [u64; MAX_DIMENSIONS],
     ndim: u8,

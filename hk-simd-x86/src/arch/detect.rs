@@ -32,7 +32,7 @@ impl Features {
         self.0 & set != 0
     }
 
-    /// AVX2, FMA and F16C.
+    /// AVX2, FMA, F16C and POPCNT.
     pub(super) fn avx2(self) -> bool {
         self.has(Self::AVX2)
     }
@@ -61,8 +61,8 @@ fn all(word: u32, bits: &[u32]) -> bool {
 #[cfg(not(miri))]
 fn ask() -> u32 {
     let Some((leaf1, leaf7, leaf7_1)) = leaves() else { return 0 };
-    // XSAVE in use by the system, AVX, FMA and F16C.
-    if !all(leaf1, &[27, 28, 12, 29]) {
+    // XSAVE in use by the system, AVX, FMA, F16C and POPCNT.
+    if !all(leaf1, &[27, 28, 12, 29, 23]) {
         return 0;
     }
     // SAFETY: bit 27 (OSXSAVE) says that XGETBV may be used.
@@ -121,7 +121,12 @@ unsafe fn saved_registers() -> u32 {
 #[cfg(miri)]
 fn ask() -> u32 {
     let mut found = 0;
-    if cfg!(all(target_feature = "avx2", target_feature = "fma", target_feature = "f16c")) {
+    if cfg!(all(
+        target_feature = "avx2",
+        target_feature = "fma",
+        target_feature = "f16c",
+        target_feature = "popcnt"
+    )) {
         found |= Features::AVX2;
         if cfg!(target_feature = "avxvnni") {
             found |= Features::AVX_VNNI;
@@ -158,7 +163,7 @@ mod tests {
     fn as_std_finds_them() {
         use std::is_x86_feature_detected as has;
         let features = Features::of_this_cpu();
-        let avx2 = has!("avx2") && has!("fma") && has!("f16c");
+        let avx2 = has!("avx2") && has!("fma") && has!("f16c") && has!("popcnt");
         assert_eq!(features.avx2(), avx2);
         assert_eq!(features.avx_vnni(), avx2 && has!("avxvnni"));
         let avx512 =

@@ -8,6 +8,7 @@ mod call;
 mod detect;
 mod intrinsics;
 mod iq1;
+mod scaled;
 mod scales;
 mod stream;
 mod table;

@@ -3,9 +3,10 @@
 use std::hint::black_box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hk_core::{Activation, Backend, StorageType};
+use hk_core::decode::{self, Source};
+use hk_core::{Activation, Backend, Residual, StorageType};
 
-use super::payload::{activations, payload};
+use super::payload::{Payload, activations, payload};
 use super::{Op, PROMPT, ROW, SMALL};
 use crate::error::{Error, Result};
 use crate::pool::Pool;
@@ -30,8 +31,10 @@ pub struct Workspace {
     out: Vec<f32>,
     x: Vec<f32>,
     scratch: Vec<Vec<u32>>,
-    /// What `payload` holds: type and weights.
+    /// What `payload` or `form` holds: type and weights.
     stored: Option<(StorageType, usize)>,
+    /// The payload of a type without a geometry.
+    form: Payload,
 }
 
 impl Workspace {
@@ -45,6 +48,7 @@ impl Workspace {
             x: activations(ROW * PROMPT),
             scratch: Vec::new(),
             stored: None,
+            form: Payload::default(),
         }
     }
 
@@ -84,7 +88,11 @@ impl Workspace {
         };
         self.scratch.resize(rows, Vec::new());
         let activations = quantize(storage, &self.x, &mut self.scratch);
-        let copies = self.payload.len() / len;
+        let source = storage.geometry().is_none().then(|| self.form.source(storage, weights));
+        let copies = match source {
+            None => self.payload.len() / len,
+            Some(_) => CYCLE.div_ceil(len),
+        };
         let (copies, passes) = match op {
             // Between two looks at a weight goes the whole output.
             Op::Dequantize => (1, copies),
@@ -97,7 +105,11 @@ impl Workspace {
             storage,
             weights,
             pool: &self.pool,
-            payloads: self.payload.get(..len * copies).unwrap_or_default(),
+            payloads: match source {
+                None => self.payload.get(..len * copies).unwrap_or_default(),
+                Some(_) => &self.form.data,
+            },
+            source,
             payload_len: len,
             passes,
             activations: activations.map_err(|error| failed(op, storage, error))?,
@@ -107,8 +119,11 @@ impl Workspace {
     }
 
     /// Fills `payload`, with copies of a small one so that it takes [`CYCLE`] bytes, and
-    /// returns the length of one copy.
+    /// returns the length of one copy; or `form`, once.
     fn store(&mut self, storage: StorageType, weights: usize) -> Result<usize> {
+        if storage.geometry().is_none() {
+            return Ok(self.store_form(storage, weights));
+        }
         let small_len = storage.payload_len(&[SMALL as u64]).unwrap_or(0) as usize;
         let len = small_len * (weights / SMALL);
         if self.stored == Some((storage, weights)) {
@@ -124,6 +139,15 @@ impl Workspace {
         }
         self.stored = Some((storage, weights));
         Ok(len)
+    }
+
+    fn store_form(&mut self, storage: StorageType, weights: usize) -> usize {
+        if self.stored != Some((storage, weights)) {
+            self.stored = None;
+            self.form = Payload::new(storage, weights);
+            self.stored = Some((storage, weights));
+        }
+        self.form.data.len() + self.form.scales.len()
     }
 }
 
@@ -167,6 +191,8 @@ pub struct Case<'a> {
     pool: &'a Pool,
     /// Copies of the stored weights.
     payloads: &'a [u8],
+    /// The stored weights of a type without a geometry.
+    source: Option<Source<'a>>,
     payload_len: usize,
     passes: usize,
     activations: Vec<Activation<'a>>,
@@ -203,6 +229,9 @@ impl Case<'_> {
         let (op, storage, activations) = (self.op, self.storage, &self.activations[..]);
         let backend = black_box(backend);
         let pieces = self.pieces();
+        if let Some(source) = self.source {
+            return self.run_form(backend, &source);
+        }
         let payloads = black_box(self.payloads).chunks_exact(self.payload_len).cycle();
         for payload in payloads.take(self.passes) {
             let out = match op {
@@ -219,6 +248,23 @@ impl Case<'_> {
             share(self.pool, stored.zip(out.chunks_exact_mut(out_piece)), work)
                 .map_err(|error| failed(op, storage, error))?;
             black_box((&mut *self.out, &mut self.products[..]));
+        }
+        Ok(())
+    }
+
+    /// Decodes a type without a geometry.
+    fn run_form(&mut self, backend: &dyn Backend, source: &Source<'_>) -> Result<()> {
+        let piece = self.weights / self.pieces();
+        for _ in 0..self.passes {
+            let (source, out) = (black_box(source), black_box(&mut *self.out));
+            let work = |(i, out): (usize, &mut [f32])| {
+                let start = (i * piece) as u64;
+                let range = start..start + out.len() as u64;
+                decode::dequantize_range(backend, source, range, out, Residual::Skip)
+            };
+            share(self.pool, out.chunks_exact_mut(piece).enumerate(), work)
+                .map_err(|error| failed(self.op, self.storage, error))?;
+            black_box(&mut *self.out);
         }
         Ok(())
     }

@@ -29,7 +29,7 @@ use hk_core::dot::ActivationForm;
 
 pub use case::{Case, Workspace};
 pub use measure::Measurement;
-pub use payload::{activations, payload};
+pub use payload::{BLOCK, Payload, activations, payload};
 
 /// Weights of a small case: a dequantized output that stays in the L2 cache.
 pub const SMALL: usize = 65_536;
@@ -67,7 +67,7 @@ impl Op {
     /// Whether weights of type `storage` have this operation.
     pub const fn takes(self, storage: StorageType) -> bool {
         match self {
-            Op::Dequantize => storage.geometry().is_some(),
+            Op::Dequantize => storage.geometry().is_some() || payload::has_form(storage),
             Op::Dot | Op::Prompt => ActivationForm::of(storage).is_some(),
         }
     }

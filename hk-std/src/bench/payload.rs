@@ -1,6 +1,81 @@
 //! Payloads and activations to measure with.
 
-use hk_core::StorageType;
+use hk_core::blocks::{ScaledForm, ScaledType};
+use hk_core::decode::{Source, marks_len};
+use hk_core::{Shape, SparsityType, StorageType, TileLayout};
+
+/// Weights a block of the dual-mode types.
+pub const BLOCK: u16 = 32;
+
+/// Whether a type without a [geometry](StorageType::geometry) has a payload to measure with.
+pub(super) const fn has_form(storage: StorageType) -> bool {
+    let is_sparse = matches!(storage, StorageType::SPARSE_F16 | StorageType::SPARSE_2_4);
+    is_sparse || storage.is_dual_mode() && ScaledType::of(storage).is_some()
+}
+
+/// Stored weights of a type without a geometry, row-major.
+#[derive(Clone, Debug, Default)]
+pub struct Payload {
+    /// The payload.
+    pub data: Vec<u8>,
+    /// The scales of dual-mode types, one for [`BLOCK`] weights.
+    pub scales: Vec<u8>,
+}
+
+impl Payload {
+    /// `weights` weights, a multiple of 4, the same in every run: of a dual-mode type random
+    /// codes without a residual, of `sparse_f16` and `sparse_2_4` every other weight, at
+    /// random places. Empty for other types.
+    pub fn new(storage: StorageType, weights: usize) -> Self {
+        let count = weights as u64;
+        let values = |len| activations(len).into_iter().flat_map(f32::to_le_bytes);
+        if let Some(kind) = ScaledType::of(storage).filter(|_| storage.is_dual_mode()) {
+            let Ok(form) = ScaledForm::new(kind, BLOCK) else { return Payload::default() };
+            let data = random().take(form.data_len(count) as usize).collect();
+            let scales = values(form.blocks(count) as usize).collect();
+            return Payload { data, scales };
+        }
+        let mut data: Vec<u8> = random().take(marks_len(count) as usize).collect();
+        let kept = match storage {
+            StorageType::SPARSE_F16 => {
+                data.iter().map(|byte| byte.count_ones() as usize).sum::<usize>()
+            }
+            StorageType::SPARSE_2_4 => {
+                data.iter_mut().for_each(|byte| *byte = apart(*byte));
+                weights / 2
+            }
+            _ => return Payload::default(),
+        };
+        data.extend(values(kept));
+        Payload { data, scales: Vec::new() }
+    }
+
+    /// What decodes it, where it holds `weights` weights of type `storage`.
+    pub fn source(&self, storage: StorageType, weights: usize) -> Source<'_> {
+        Source {
+            storage,
+            tile: TileLayout::ROW_MAJOR,
+            sparsity: SparsityType::NONE,
+            // One dimension always is one.
+            shape: Shape::new(&[weights as u64]).unwrap_or_default(),
+            block_size: BLOCK,
+            data: &self.data,
+            scales: &self.scales,
+            residual: &[],
+        }
+    }
+}
+
+/// The indexes of two groups of 2:4 sparsity, made ascending.
+fn apart(indexes: u8) -> u8 {
+    let group = |indexes: u8| match (indexes & 3, indexes >> 2 & 3) {
+        (first, second) if first < second => first | second << 2,
+        (first, second) if first > second => second | first << 2,
+        (0, _) => 1 << 2,
+        (same, _) => (same - 1) | same << 2,
+    };
+    group(indexes) | group(indexes >> 4) << 4
+}
 
 /// Pseudorandom bytes (xorshift64), the same in every run.
 fn random() -> impl Iterator<Item = u8> {
@@ -76,6 +151,27 @@ fn halves(storage: StorageType) -> &'static [usize] {
 mod tests {
     use super::*;
     use hk_core::{Backend, Portable};
+
+    #[test]
+    fn every_type_without_a_geometry_decodes() {
+        const WEIGHTS: usize = 4096;
+        for storage in StorageType::all().filter(|&storage| has_form(storage)) {
+            let payload = Payload::new(storage, WEIGHTS);
+            let source = payload.source(storage, WEIGHTS);
+            let mut weights = vec![9.0; WEIGHTS];
+            let residual = hk_core::Residual::Skip;
+            let range = 0..WEIGHTS as u64;
+            hk_core::decode::dequantize_range(&Portable, &source, range, &mut weights, residual)
+                .unwrap();
+            let zeros = weights.iter().filter(|&&weight| weight == 0.0).count();
+            match storage {
+                StorageType::SPARSE_2_4 => assert_eq!(zeros, WEIGHTS / 2),
+                StorageType::SPARSE_F16 => assert!((1900..2200).contains(&zeros), "{zeros}"),
+                _ => assert!(zeros < WEIGHTS / 3, "{storage}: {zeros}"),
+            }
+            assert!(weights.iter().all(|&weight| weight == 0.0 || weight.is_normal()));
+        }
+    }
 
     #[test]
     fn weights_are_ordinary_numbers() {

@@ -1,18 +1,26 @@
 //! Any bytes as a payload: every backend decodes them to the same bits as `Portable`, from
 //! any range, and multiplies them to the bits of the oracle.
 //!
-//! Input: storage type, activation pattern, start of the range (two bytes), then payload.
+//! Input: storage type, activation pattern, start of the range (two bytes), then payload. Of a
+//! type without a geometry the pattern is the sparsity type and the block size, and the first
+//! quarter of the payload are the scales.
 #![no_main]
 
-use hk_core::{Activation, Backend, Portable, StorageType, decode, dot};
+use hk_core::decode::{self, Source};
+use hk_core::{
+    Activation, Backend, Portable, Residual, Shape, SparsityType, StorageType, TileLayout, dot,
+};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let [storage, pattern, low, high, payload @ ..] = data else { return };
     let Some(storage) = StorageType::all().nth(usize::from(*storage)) else { return };
-    let Some(geometry) = storage.geometry() else { return };
+    let start = usize::from(u16::from_le_bytes([*low, *high]));
+    let Some(geometry) = storage.geometry() else {
+        return decode_form(storage, *pattern, payload, start);
+    };
     let (weights, bytes) = (geometry.weights as usize, geometry.bytes as usize);
     let count = (payload.len() / bytes * weights).min(4096);
-    let start = usize::from(u16::from_le_bytes([*low, *high])) % (count + 1);
+    let start = start % (count + 1);
     for backend in hk_std::backends() {
         decode_all(backend, storage, payload, count, start);
         multiply(backend, storage, payload, count, *pattern);
@@ -37,6 +45,37 @@ fn decode_all(
     let covered = &payload[cover.bytes.start as usize..cover.bytes.end as usize];
     decode::dequantize_slice(backend, storage, covered, cover.skip, &mut part).expect("enough");
     assert!(same(&part, &whole[start..]), "{storage} by {}", backend.name());
+}
+
+/// The whole and a part by every backend: what Portable makes of it, be it an error.
+fn decode_form(storage: StorageType, pattern: u8, payload: &[u8], start: usize) {
+    let (scales, data) = payload.split_at(payload.len() / 4);
+    let shape = [16, (data.len() as u64 / 8).min(256)];
+    let source = Source {
+        storage,
+        tile: TileLayout::ROW_MAJOR,
+        sparsity: SparsityType(pattern & 7),
+        shape: Shape::new(&shape).expect("a small shape"),
+        block_size: u16::from(pattern >> 3),
+        data,
+        scales,
+        residual: scales,
+    };
+    let count = source.shape.count();
+    for range in [0..count, start as u64 % (count + 1)..count] {
+        let decode = |backend: &dyn Backend| {
+            let mut out = vec![0.5; (range.end - range.start) as usize];
+            decode::dequantize_range(backend, &source, range.clone(), &mut out, Residual::Skip)
+                .map(|()| out)
+        };
+        let expected = decode(&Portable);
+        for backend in hk_std::backends() {
+            match (decode(backend), &expected) {
+                (Ok(found), Ok(expected)) => assert!(same(&found, expected), "{storage}"),
+                (found, expected) => assert_eq!(found.err(), expected.clone().err()),
+            }
+        }
+    }
 }
 
 /// Rows of at most 512 weights, with one to eight activation rows.

@@ -11,18 +11,22 @@ mod iq23;
 mod iq4;
 mod k;
 mod legacy;
+mod scaled;
 mod shell;
+mod sparse;
 mod ternary;
 mod tile;
 mod vector;
 
 use hk_core::attention::{Query, Weighted};
+use hk_core::blocks::ScaledBlocks;
 use hk_core::{Activation, Backend, Error, StorageType};
 
 use self::shell::Shell;
 use super::activation::quantize;
 use super::call::{self, Decode, Dot};
 use super::detect::Features;
+use super::scaled::dequantize;
 use super::table;
 
 /// The level `avx512`. Values of it are handed out only where the CPU has its features.
@@ -75,6 +79,26 @@ impl Backend for Avx512 {
     ) -> Result<(), Error> {
         // SAFETY: the CPU has the features of this level, and `decode` minds `extended`.
         unsafe { call::dequantize(self.decode(storage), vector::stream, storage, payload, out) }
+    }
+
+    fn dequantize_scaled(&self, blocks: &ScaledBlocks<'_>, out: &mut [f32]) -> Result<(), Error> {
+        // SAFETY: the CPU has the features of this level.
+        unsafe { dequantize(scaled::decode(blocks.form.kind()), blocks, out) }
+    }
+
+    fn expand_2_4(&self, indexes: &[u8], values: &[[u8; 4]], out: &mut [f32]) {
+        // SAFETY: the CPU has the features of this level.
+        unsafe { sparse::expand_2_4(indexes, values, out) }
+    }
+
+    fn expand_bitmask(&self, mask: &[u8], values: &[[u8; 4]], out: &mut [f32]) {
+        // SAFETY: the CPU has the features of this level.
+        unsafe { sparse::expand_bitmask(mask, values, out) }
+    }
+
+    fn count_ones(&self, mask: &[u8]) -> u64 {
+        // SAFETY: the CPU has the features of this level.
+        unsafe { sparse::count_ones(mask) }
     }
 
     fn activation<'a>(
