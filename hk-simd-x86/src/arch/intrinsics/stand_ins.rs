@@ -184,6 +184,14 @@ pub fn _mm512_maskz_compress_ps(k: __mmask16, a: __m512) -> __m512 {
     _mm512_castsi512_ps(vector::<u32, 16>(compressed))
 }
 
+#[target_feature(enable = "avx512f")]
+pub fn _mm512_maskz_expand_ps(k: __mmask16, a: __m512) -> __m512 {
+    let (a, mut expanded) = (lanes::<u32, 16>(_mm512_castps_si512(a)), [0; 16]);
+    let places = expanded.iter_mut().enumerate().filter(|(i, _)| k >> i & 1 == 1);
+    places.zip(a).for_each(|((_, to), lane)| *to = lane);
+    _mm512_castsi512_ps(vector::<u32, 16>(expanded))
+}
+
 #[target_feature(enable = "avx512vbmi")]
 pub fn _mm512_multishift_epi64_epi8(a: __m512i, b: __m512i) -> __m512i {
     let mut bytes = lanes::<[u8; 8], 8>(a);

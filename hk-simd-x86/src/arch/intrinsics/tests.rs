@@ -69,6 +69,7 @@ fn compare_floats(random: &mut Random) {
     same_floats(ours::_mm512_permutevar_ps(x, b), cpu::_mm512_permutevar_ps(x, b));
     same_floats(ours::_mm512_permutex2var_ps(x, b, y), cpu::_mm512_permutex2var_ps(x, b, y));
     same_floats(ours::_mm512_maskz_compress_ps(k, x), cpu::_mm512_maskz_compress_ps(k, x));
+    same_floats(ours::_mm512_maskz_expand_ps(k, x), cpu::_mm512_maskz_expand_ps(k, x));
     let halves = _mm512_castsi512_si256(a);
     same_floats(ours::_mm512_cvtph_ps(halves), cpu::_mm512_cvtph_ps(halves));
     // Numbers of which many have a half near them, or an integer.
