@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use hk_core::decode::Form;
 use hk_core::dot::ActivationForm;
 use hk_core::{
     Array, Backend, Hk, Portable, Residual, SparsityType, StorageType, Tensor, TensorEntry,
@@ -293,11 +294,11 @@ impl<'a> Tensors<'a> {
             let problem = format!("its shape is {:?}, the model needs {shape:?}", &*tensor.shape);
             return Err(Error::tensor(name, problem));
         }
-        // Dense and block types only: there a shape is backed by bytes, so that memory is
-        // asked for by what the file holds and not by what it claims.
-        if tensor.storage.geometry().is_none() {
+        // Of these a payload can be far smaller than its shape says, and memory is asked for by
+        // what the file holds, not by what it claims.
+        if let Form::Zeros | Form::CompressedRows = tensor.form().map_err(failed)? {
             let problem = format!(
-                "it is stored as {}, which is not read row by row: store it as a dense or block type",
+                "as {} it is stored with any number of zeros left out: store it as a dense or block type",
                 tensor.storage
             );
             return Err(Error::tensor(name, problem));

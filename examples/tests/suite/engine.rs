@@ -1,7 +1,8 @@
 //! The engine against the f32 reference, and against itself: however a text is cut, and
 //! for any number of threads, it gives the same bits.
 
-use hk_core::{Hk, Portable, StorageType, Value};
+use hk_core::build::TensorSpec;
+use hk_core::{Hk, Portable, Residual, SparsityType, StorageType, TileLayout, Value};
 use hk_examples::{Engine, Error, Model, Reference, Serial, Task, Threads, greedy};
 
 use crate::compare::{
@@ -168,6 +169,72 @@ fn a_matrix_without_dot_products_is_named() {
     }
     // The reference, which decodes weights, runs it.
     assert!(Reference::new(&model, &Portable, &Serial).push(1).is_ok());
+}
+
+/// The same matrix in forms that are decoded and not multiplied with: the engine refuses them
+/// by name, and the reference makes of them what it makes of the plain one.
+#[test]
+fn matrices_of_other_forms_are_named() {
+    let file = model_file::read();
+    let (name, shape) = ("blk.1.attn_output.weight", [128, 128]);
+    let mut weights = vec![0.0; 128 * 128];
+    let hk = Hk::parse(&file).unwrap();
+    let tensor = hk.tensor(name).unwrap();
+    tensor.dequantize_into(&Portable, &mut weights, Residual::Add).unwrap();
+    let bytes = |weights: &[f32]| -> Vec<u8> {
+        weights.iter().flat_map(|weight| weight.to_le_bytes()).collect()
+    };
+    let expected = reference_logits(&file, &tokens()[..20]);
+    let check = |spec: TensorSpec, data: Vec<u8>, least: f64| {
+        let storage = spec.storage;
+        let copy = Copy::of(&file).with_tensor(spec, data).build();
+        let hk = Hk::parse(&copy).unwrap();
+        let model = Model::read(&hk).unwrap();
+        let error = Engine::new(&model, &Portable, &Serial).err().unwrap().to_string();
+        assert!(error.contains(name), "{storage}: {error}");
+        assert_close(&reference_logits(&copy, &tokens()[..20]), &expected, least);
+        error
+    };
+
+    // dq8 with what it loses as a residual.
+    let (mut codes, mut scales, mut residual) = (Vec::new(), Vec::new(), Vec::new());
+    for block in weights.chunks(32) {
+        let largest = block.iter().fold(1e-8_f32, |most, weight| most.max(weight.abs()));
+        let scale = largest / 127.0;
+        scales.push(scale);
+        for weight in block {
+            let code = (weight / scale).round();
+            codes.push(code as i8 as u8);
+            residual.push(weight - code * scale);
+        }
+    }
+    let spec = TensorSpec {
+        data_size: codes.len() as u64,
+        scales_size: 4 * scales.len() as u64,
+        residual_size: 4 * residual.len() as u64,
+        ..TensorSpec::new(name, StorageType::DQ8, &shape)
+    };
+    let data = [codes, bytes(&scales), bytes(&residual)].concat();
+    let error = check(spec, data, 0.999_999);
+    assert!(error.contains("no dot product for dq8"), "{error}");
+
+    // A mask of ones, and all values.
+    let masked = [vec![0xFF; 128 * 16], bytes(&weights)].concat();
+    let spec = TensorSpec {
+        data_size: masked.len() as u64,
+        ..TensorSpec::new(name, StorageType::SPARSE_F16, &shape)
+    };
+    check(spec.clone(), masked.clone(), 0.999_999);
+    let tagged = TensorSpec { storage: StorageType::F32, sparsity: SparsityType::BITMASK, ..spec };
+    check(tagged, masked, 0.999_999);
+
+    // Column after column.
+    let transposed: Vec<f32> = (0..128 * 128).map(|i| weights[i % 128 * 128 + i / 128]).collect();
+    let spec = TensorSpec {
+        tile: TileLayout::COL_MAJOR,
+        ..TensorSpec::new(name, StorageType::F32, &shape)
+    };
+    check(spec, bytes(&transposed), 0.999_999);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hk_core::build::{FileBuilder, TensorSpec, pack_strings};
-use hk_core::{Hk, StorageType, Value};
+use hk_core::{Hk, Part, StorageType, Value};
 
 /// Where the model stands.
 pub fn path() -> PathBuf {
@@ -87,7 +87,16 @@ impl<'a> Copy<'a> {
         let mut file = plan.head().concat();
         for part in plan.parts() {
             file.resize(part.span.offset as usize, 0);
-            file.extend(&self.tensor(&part.tensor.name).1);
+            let (spec, bytes) = self.tensor(&part.tensor.name);
+            // Data, scales and residual, one after another.
+            let scales = spec.data_size as usize;
+            let residual = scales + spec.scales_size as usize;
+            let range = match part.part {
+                Part::Data => 0..scales,
+                Part::Scales => scales..residual,
+                Part::Residual => residual..bytes.len(),
+            };
+            file.extend(&bytes[range]);
         }
         file
     }

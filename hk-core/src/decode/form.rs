@@ -94,7 +94,8 @@ impl Source<'_> {
         self.form_with(!self.scales.is_empty())
     }
 
-    fn form_with(&self, has_scales: bool) -> Result<Form, Error> {
+    /// [`form`](Self::form), where it is known whether there are scales, and they are not here.
+    pub(crate) fn form_with(&self, has_scales: bool) -> Result<Form, Error> {
         let (storage, tile) = (self.storage, self.tile);
         if storage == StorageType::NULL_REF {
             return Ok(Form::Zeros);

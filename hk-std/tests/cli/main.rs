@@ -274,6 +274,38 @@ fn dequantize_gives_the_exact_floats() {
 }
 
 #[test]
+fn dequantize_decodes_every_form() {
+    let file = reference("all_types.hk");
+    for name in [
+        "dq4_b31",
+        "dq8",
+        "dqt_b3",
+        "split_iq4_nl",
+        "split_mxfp4",
+        "split_nvfp4",
+        "bitmask",
+        "sparse_2_4",
+        "bsr_8x16_ragged",
+        "csr_1x1",
+        "tile_16x8",
+        "col_major",
+    ] {
+        let output = hk(&["dequantize", &file, name]);
+        assert!(output.status.success(), "{name}: {}", texts(&output).1);
+        assert_eq!(output.stdout, vector(&format!("{name}.f32")), "{name}");
+    }
+    let whole = vector("dq8_b100.with_residual.f32");
+    let output = hk(&["dequantize", &file, "dq8_b100", "--with-residual"]);
+    assert_eq!((&output.stdout, texts(&output).1.as_str()), (&whole, ""));
+    let args = ["dequantize", &file, "dq8_b100", "--with-residual", "--range", "99..301"];
+    assert_eq!(hk(&args).stdout, whole[396..1204]);
+    let output = hk(&["dequantize", &file, "q4_0", "--with-residual"]);
+    assert_eq!(output.stdout, vector("q4_0.f32"));
+    assert!(texts(&output).1.contains("has no residual"));
+    bad(&["dequantize", &file, "dq8", "--raw", "--with-residual"], 2);
+}
+
+#[test]
 fn dequantize_raw_gives_the_stored_bytes() {
     let file = reference("all_types.hk");
     let stored = std::fs::read(&file).expect("the file");

@@ -49,7 +49,7 @@ pub enum BuildError {
         /// Which part.
         part: Part,
         /// Bytes needed at least.
-        needed: u128,
+        needed: u64,
         /// Bytes given.
         given: u64,
     },

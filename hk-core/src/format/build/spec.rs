@@ -4,7 +4,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::BuildError;
-use crate::error::Part;
+use crate::decode::{Form, Source, marks_len};
+use crate::error::{ErrorKind, Part};
 use crate::format::{MAX_DIMENSIONS, MAX_NAME_LEN, Shape};
 use crate::storage::{SparsityType, StorageType, TileLayout};
 
@@ -95,89 +96,71 @@ impl TensorSpec {
             let stored = Self::PARTS.into_iter().find(|&part| self.size(part) > 0);
             return stored.map_or(Ok(shape), |part| Err(BuildError::NullWithBytes(part)));
         }
-        match self.exact_size()? {
-            Some(expected) if expected != self.data_size => {
-                return Err(BuildError::DataSize { expected, given: self.data_size });
+        match self.form(shape)? {
+            Some(form @ (Form::Plain | Form::Columns | Form::Tiles { .. })) => {
+                self.check_exact(form, &shape)?;
             }
-            Some(_) => {}
-            None => self.check_least(shape.count())?,
+            Some(form) => self.check_least(form, shape.count())?,
+            None => {}
         }
         Ok(shape)
+    }
+
+    /// How the tensor is laid out; `None` where nobody here can tell, so that nothing of its
+    /// sizes is known.
+    fn form(&self, shape: Shape) -> Result<Option<Form>, BuildError> {
+        let source = Source {
+            storage: self.storage,
+            tile: self.tile,
+            sparsity: self.sparsity,
+            shape,
+            block_size: self.block_size,
+            data: &[],
+            scales: &[],
+            residual: &[],
+        };
+        match source.form_with(self.scales_size > 0) {
+            Ok(form) => Ok(Some(form)),
+            Err(error) if matches!(error.kind(), ErrorKind::BlockSize(_)) => {
+                Err(BuildError::BlockSize)
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Checks the size of a payload whose type, shape and layout alone decide it: elements and
+    /// blocks, whole or in tiles (whose edges are padded).
+    fn check_exact(&self, form: Form, shape: &Shape) -> Result<(), BuildError> {
+        let elements = form.stored_elements(shape).ok_or(BuildError::TooLarge)?;
+        let expected = self.storage.payload_len(&[elements]).map_err(|_| BuildError::TooLarge)?;
+        if expected != self.data_size {
+            return Err(BuildError::DataSize { expected, given: self.data_size });
+        }
+        Ok(())
     }
 
     /// Checks that the parts of a form whose sizes are not fixed hold at least what its
     /// `count` elements need (payloads.md, "Dual-mode payloads" and the two sections after
     /// it).
-    fn check_least(&self, count: u64) -> Result<(), BuildError> {
-        let Some(needed) = self.least_sizes(count)? else { return Ok(()) };
-        for (part, needed) in Self::PARTS.into_iter().zip(needed) {
+    fn check_least(&self, form: Form, count: u64) -> Result<(), BuildError> {
+        let least = match form {
+            Form::Scaled(form) => {
+                let residual = if self.residual_size > 0 { count.saturating_mul(4) } else { 0 };
+                [form.data_len(count), form.scales_len(count), residual]
+            }
+            // How many values follow the mask, its bits say.
+            Form::Bitmask => [marks_len(count), 0, 0],
+            Form::TwoOfFour if !count.is_multiple_of(4) => return Err(BuildError::Groups(count)),
+            Form::TwoOfFour => [marks_len(count).saturating_add(count.saturating_mul(2)), 0, 0],
+            _ => return Ok(()),
+        };
+        for (part, needed) in Self::PARTS.into_iter().zip(least) {
             let given = self.size(part);
-            if u128::from(given) < needed {
+            if given < needed {
                 return Err(BuildError::PartSize { part, needed, given });
             }
         }
         Ok(())
-    }
-
-    /// The least bytes of data, scales and residual, where anything is known of them.
-    fn least_sizes(&self, count: u64) -> Result<Option<[u128; 3]>, BuildError> {
-        let own = self.block_size;
-        let (block, bits, scale) = match (self.storage, self.sparsity) {
-            (StorageType::DQ4, _) => (own, 4, 4),
-            (StorageType::DQ8, _) => (own, 8, 4),
-            (StorageType::DQT, _) => (own, 2, 4),
-            (StorageType::IQ4_NL, _) if self.scales_size > 0 => (own, 4, 4),
-            (StorageType::MXFP4, _) if self.scales_size > 0 => (32, 4, 1),
-            (StorageType::NVFP4, _) if self.scales_size > 0 => (16, 4, 1),
-            (StorageType::SPARSE_F16, SparsityType::NONE | SparsityType::BITMASK)
-            | (StorageType::F32, SparsityType::BITMASK) => {
-                // The mask; how many values follow, its bits say.
-                let mask = u128::from(count).div_ceil(8).next_multiple_of(4);
-                return Ok(Some([mask, 0, 0]));
-            }
-            (StorageType::SPARSE_2_4, SparsityType::NONE | SparsityType::STRUCTURED_2_4)
-            | (StorageType::F32, SparsityType::STRUCTURED_2_4) => {
-                let groups = u128::from(count / 4);
-                return match count % 4 {
-                    0 => Ok(Some([groups.div_ceil(2).next_multiple_of(4) + groups * 8, 0, 0])),
-                    _ => Err(BuildError::Groups(count)),
-                };
-            }
-            _ => return Ok(None),
-        };
-        if block == 0 {
-            return Err(BuildError::BlockSize);
-        }
-        let (count, block) = (u128::from(count), u128::from(block));
-        let code_bytes = |weights: u128| (weights * bits).div_ceil(8);
-        let data = count / block * code_bytes(block) + code_bytes(count % block);
-        let residual = if self.residual_size > 0 { count * 4 } else { 0 };
-        Ok(Some([data, count.div_ceil(block) * scale, residual]))
-    }
-
-    /// The payload's size, where type, shape and layout alone decide it: dense types and
-    /// blocks, whole or in tiles (whose edges are padded), but neither sparse nor
-    /// split-scale forms.
-    fn exact_size(&self) -> Result<Option<u64>, BuildError> {
-        let plain = matches!(self.sparsity, SparsityType::NONE | SparsityType::PHYSICAL_PRUNED);
-        let split_scale = self.scales_size > 0 && self.storage.has_split_form();
-        if self.storage.geometry().is_none() || !plain || split_scale {
-            return Ok(None);
-        }
-        let stored = match (self.tile, self.tile.tile(), self.shape.as_slice()) {
-            (TileLayout::ROW_MAJOR, ..) => self.storage.payload_len(&self.shape),
-            (TileLayout::COL_MAJOR, _, [_, _]) if self.storage.is_dense() => {
-                self.storage.payload_len(&self.shape)
-            }
-            (_, Some((height, width)), &[rows, columns]) if self.storage.is_dense() => {
-                let padded = |n: u64, to: u32| n.checked_next_multiple_of(u64::from(to));
-                let (rows, columns) =
-                    padded(rows, height).zip(padded(columns, width)).ok_or(BuildError::TooLarge)?;
-                self.storage.payload_len(&[rows, columns])
-            }
-            _ => return Ok(None),
-        };
-        stored.map(Some).map_err(|_| BuildError::TooLarge)
     }
 }
 
