@@ -68,7 +68,12 @@ impl TensorEntry<'_> {
     /// them, [`ErrorKind::BlockSize`]. A `shared_ref` has to be
     /// [resolved](TensorEntry::resolve_to) first.
     pub fn form(&self) -> Result<Form, Error> {
-        self.source(&[], &[], &[]).form_with(self.scales.size > 0).map_err(|e| self.error(e))
+        self.form_in_entry().map_err(|e| self.error(e))
+    }
+
+    /// [`form`](Self::form), with errors that count from the start of the entry.
+    pub(super) fn form_in_entry(&self) -> Result<Form, Error> {
+        self.source(&[], &[], &[]).form_with(self.scales.size > 0)
     }
 
     /// What the decoder needs of this entry and the bytes that a host has fetched of it: data,

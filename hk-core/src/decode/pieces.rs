@@ -28,7 +28,7 @@ impl TensorEntry<'_> {
 
     fn locate_in_payload(&self, range: Range<u64>) -> Result<Cover, Error> {
         check_range(&self.shape, &range)?;
-        match self.form()? {
+        match self.form_in_entry()? {
             Form::Zeros => {}
             Form::Plain => check_data(self.storage.payload_len(&self.shape)?, self.data.size)?,
             _ => return Err(Error::call(ErrorKind::Scattered(self.storage))),

@@ -147,6 +147,17 @@ pub fn _mm512_permutexvar_ps(idx: __m512i, a: __m512) -> __m512 {
 }
 
 #[target_feature(enable = "avx512f")]
+pub fn _mm512_mask_permutexvar_ps(src: __m512, k: __mmask16, idx: __m512i, a: __m512) -> __m512 {
+    let permuted = _mm512_permutexvar_epi32(idx, _mm512_castps_si512(a));
+    _mm512_castsi512_ps(_mm512_mask_blend_epi32(k, _mm512_castps_si512(src), permuted))
+}
+
+#[target_feature(enable = "avx512f")]
+pub fn _mm512_maskz_permutexvar_ps(k: __mmask16, idx: __m512i, a: __m512) -> __m512 {
+    _mm512_mask_permutexvar_ps(_mm512_setzero_ps(), k, idx, a)
+}
+
+#[target_feature(enable = "avx512f")]
 pub fn _mm512_permutevar_ps(a: __m512, b: __m512i) -> __m512 {
     let a: [[u32; 4]; 4] = lanes(_mm512_castps_si512(a));
     let mut permuted = lanes::<[u32; 4], 4>(b);

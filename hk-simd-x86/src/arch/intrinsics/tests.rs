@@ -66,6 +66,10 @@ fn compare_floats(random: &mut Random) {
     let [x, y] = [a, c].map(|bits| _mm512_castsi512_ps(bits));
     let k = random.next() as u16;
     same_floats(ours::_mm512_permutexvar_ps(b, x), cpu::_mm512_permutexvar_ps(b, x));
+    let ours = ours::_mm512_mask_permutexvar_ps(x, k, b, y);
+    same_floats(ours, cpu::_mm512_mask_permutexvar_ps(x, k, b, y));
+    let ours = ours::_mm512_maskz_permutexvar_ps(k, b, x);
+    same_floats(ours, cpu::_mm512_maskz_permutexvar_ps(k, b, x));
     same_floats(ours::_mm512_permutevar_ps(x, b), cpu::_mm512_permutevar_ps(x, b));
     same_floats(ours::_mm512_permutex2var_ps(x, b, y), cpu::_mm512_permutex2var_ps(x, b, y));
     same_floats(ours::_mm512_maskz_compress_ps(k, x), cpu::_mm512_maskz_compress_ps(k, x));
