@@ -19,7 +19,7 @@ const KINDS: [ScaledType; 6] = [
 
 fn assert_same(what: &str, found: &[f32], expected: &[f32]) {
     for (i, (&found, &expected)) in found.iter().zip(expected).enumerate() {
-        assert!(same(found, expected), "{what}: {found} for {expected}, {i} of {}", found);
+        assert!(same(found, expected), "{what}: {found} for {expected}, weight {i}");
     }
 }
 
@@ -101,7 +101,8 @@ fn scaled_blocks() {
 fn scales_of_a_byte() {
     for kind in [ScaledType::Mxfp4, ScaledType::Nvfp4] {
         let form = ScaledForm::new(kind, 0).unwrap();
-        let len = 256 * usize::from(form.block().get());
+        let count = if cfg!(miri) { 16 } else { 256 };
+        let len = count * usize::from(form.block().get());
         let scales: Vec<u8> = (0..=255).collect();
         let codes: Vec<u8> = (0..len / 2).map(|i| (i * 0x21) as u8).collect();
         let blocks = ScaledBlocks { form, codes: &codes, scales: &scales, residual: &[] };
@@ -139,11 +140,11 @@ fn what_is_missing_is_an_error() {
 #[test]
 fn sparse_payloads() {
     let lens = [0, 1, 7, 8, 9, 63, 64, 65, 127, 128, 129, 300, 1000, 4099];
-    let lens = if cfg!(miri) { &lens[..12] } else { &lens[..] };
+    let lens = if cfg!(miri) { &[9, 140][..] } else { &lens[..] };
     let mut parts = Parts::new(1 << 16);
     for &len in lens {
         let mut random = Random::new(len);
-        for density in 0..4 {
+        for density in if cfg!(miri) { 1..2 } else { 0..4 } {
             // Few ones, half, all.
             let mask: Vec<u8> = (0..len.div_ceil(8))
                 .map(|_| {

@@ -18,6 +18,7 @@ pub(crate) mod k;
 pub(crate) mod legacy;
 pub(crate) mod scaled;
 mod sparse;
+mod steps;
 #[cfg(feature = "ternary")]
 mod ternary;
 #[cfg(test)]
@@ -46,6 +47,7 @@ pub use legacy::{BlockQ4_0, BlockQ4_1, BlockQ5_0, BlockQ5_1, BlockQ8_0, BlockQ8_
 pub(crate) use scaled::check_part;
 pub use scaled::{E2M1, IQ4, NF4, ScaledBlocks, ScaledForm, ScaledType, dequantize_scaled};
 pub use sparse::{count_ones, expand_2_4, expand_bitmask};
+pub use steps::{each_scaled_block, each_scaled_block_unrolled};
 #[cfg(feature = "ternary")]
 pub use ternary::{BlockTq1_0, BlockTq2_0};
 

@@ -6,8 +6,8 @@
 
 use core::num::{NonZeroU16, NonZeroU64};
 
-use super::unpack::{apart, scale_signed, signed};
-use crate::bytes::{take, take_mut};
+use super::steps::each_scaled_block;
+use super::unpack::{apart, fence, scale_signed};
 use crate::error::{Error, ErrorKind, Part, Section};
 use crate::storage::StorageType;
 
@@ -242,14 +242,17 @@ pub(crate) fn check_part(part: Part, needed: u64, bytes: &[u8]) -> Result<(), Er
 #[inline(always)]
 pub fn dequantize_scaled(blocks: &ScaledBlocks<'_>, out: &mut [f32]) -> Result<(), Error> {
     blocks.check(out.len())?;
+    let from_f32 = f32::from_le_bytes;
     match blocks.form.kind {
-        ScaledType::Dq4 => each_block(blocks, out, f32::from_le_bytes, |scale, codes, out| {
+        ScaledType::Dq4 => each_block(blocks, out, from_f32, |scale, codes, out| {
             look_up(&NF4_PAIRS, scale, codes, out);
         }),
-        ScaledType::Dq8 => each_block(blocks, out, f32::from_le_bytes, signed_codes),
-        ScaledType::Dqt => each_block(blocks, out, f32::from_le_bytes, ternary_codes),
+        ScaledType::Dq8 => each_block(blocks, out, from_f32, |scale, codes: &[u8; 32], out| {
+            scale_signed(scale, &codes.map(u8::cast_signed), out);
+        }),
+        ScaledType::Dqt => each_block(blocks, out, from_f32, ternary_codes),
         #[cfg(feature = "i-quants")]
-        ScaledType::Iq4Nl => each_block(blocks, out, f32::from_le_bytes, |scale, codes, out| {
+        ScaledType::Iq4Nl => each_block(blocks, out, from_f32, |scale, codes, out| {
             look_up(&IQ4_PAIRS, scale, codes, out);
         }),
         #[cfg(feature = "fp4")]
@@ -266,36 +269,22 @@ pub fn dequantize_scaled(blocks: &ScaledBlocks<'_>, out: &mut [f32]) -> Result<(
     Ok(())
 }
 
-/// Weights decoded before their residual is added: a part of the first cache.
-const PIECE: usize = 256;
-
-/// Decodes block after block, each a piece at a time.
+/// Decodes block after block, 32 weights at a time.
 #[inline(always)]
-fn each_block<const N: usize>(
+fn each_block<const S: usize, const C: usize>(
     blocks: &ScaledBlocks<'_>,
-    mut out: &mut [f32],
-    scale: impl Fn([u8; N]) -> f32,
-    decode: impl Fn(f32, &[u8], &mut [f32]),
+    out: &mut [f32],
+    scale: impl Fn([u8; S]) -> f32,
+    decode: impl Fn(f32, &[u8; C], &mut [f32; 32]),
 ) {
-    let form = blocks.form;
-    let (len, len_bytes) = (usize::from(form.block.get()), form.block_bytes());
-    let (mut codes, mut residual) = (blocks.codes, blocks.residual.as_chunks::<4>().0);
-    for &bytes in blocks.scales.as_chunks::<N>().0 {
-        if out.is_empty() {
-            break;
-        }
-        let scale = scale(bytes);
-        let mut block = take_mut(&mut out, len);
-        let mut now = take(&mut codes, len_bytes);
-        while !block.is_empty() {
-            let piece = take_mut(&mut block, PIECE);
-            decode(scale, take(&mut now, form.code_bytes(piece.len())), piece);
-            let of_piece = take(&mut residual, piece.len());
-            for (weight, bytes) in piece.iter_mut().zip(of_piece) {
+    each_scaled_block(blocks, out, scale, |scale, codes, residual: Option<&[u8; 128]>, out| {
+        decode(scale, codes, out);
+        if let Some(residual) = residual {
+            for (weight, bytes) in out.iter_mut().zip(residual.as_chunks().0) {
                 *weight += f32::from_le_bytes(*bytes);
             }
         }
-    }
+    });
 }
 
 /// 2^(e-127), which is a subnormal for e = 0, and infinite for e = 255.
@@ -334,27 +323,10 @@ static E2M1_PAIRS: Pairs = pairs(&E2M1);
 
 /// 4-bit codes, two at a look.
 #[inline(always)]
-fn look_up(values: &Pairs, scale: f32, codes: &[u8], out: &mut [f32]) {
-    let (whole, last) = out.as_chunks_mut::<2>();
-    let mut codes = codes.iter();
-    for (out, &code) in whole.iter_mut().zip(codes.by_ref()) {
+fn look_up(values: &Pairs, scale: f32, codes: &[u8; 16], out: &mut [f32; 32]) {
+    fence();
+    for (out, &code) in out.as_chunks_mut::<2>().0.iter_mut().zip(codes) {
         *out = values[usize::from(code)].map(|value| value * scale);
-    }
-    if let ([last], Some(&code)) = (last, codes.next()) {
-        *last = values[usize::from(code)][0] * scale;
-    }
-}
-
-/// 8-bit codes.
-#[inline(always)]
-fn signed_codes(scale: f32, codes: &[u8], out: &mut [f32]) {
-    let (steps, rest) = codes.as_chunks::<32>();
-    let (out_steps, out_rest) = out.as_chunks_mut::<32>();
-    for (codes, out) in steps.iter().zip(out_steps) {
-        scale_signed(scale, &codes.map(u8::cast_signed), out);
-    }
-    for (out, &code) in out_rest.iter_mut().zip(rest) {
-        *out = scale * signed(code.cast_signed());
     }
 }
 
@@ -373,28 +345,19 @@ static SIGNS: [[i8; 4]; 256] = {
 
 /// 2-bit codes, four at a look. No product: 0 is 0 also where the scale is infinite.
 #[inline(always)]
-fn ternary_codes(scale: f32, codes: &[u8], out: &mut [f32]) {
-    let of = |sign: i8| {
-        let there = if sign == 0 { 0 } else { u32::MAX };
-        let flipped = scale.to_bits() ^ (i32::from(sign) as u32 & 0x8000_0000);
-        f32::from_bits(flipped & there)
-    };
-    let (steps, rest) = codes.as_chunks::<8>();
-    let (out_steps, out_rest) = out.as_chunks_mut::<32>();
-    // A last byte of a step may be used partly.
-    let (steps, last) = steps.split_at_checked(out_steps.len()).unwrap_or((steps, &[]));
-    for (codes, out) in steps.iter().zip(out_steps) {
-        // By way of memory, or the signs are made vectors four at a time.
-        let signs = apart(codes.map(|code| SIGNS[usize::from(code)]));
-        for (out, &sign) in out.iter_mut().zip(signs.as_flattened()) {
-            *out = of(sign);
-        }
+fn ternary_codes(scale: f32, codes: &[u8; 8], out: &mut [f32; 32]) {
+    let mut signs = [0; 32];
+    for (signs, &code) in signs.as_chunks_mut::<4>().0.iter_mut().zip(codes) {
+        *signs = SIGNS[usize::from(code)];
     }
-    let (whole, part) = out_rest.as_chunks_mut::<4>();
-    let quads = whole.iter_mut().map(|quad| &mut quad[..]).chain([part]);
-    for (out, code) in quads.zip(last.as_flattened().iter().chain(rest)) {
-        for (out, &sign) in out.iter_mut().zip(&SIGNS[usize::from(*code)]) {
-            *out = of(sign);
-        }
+    // By way of memory, or the signs are made vectors four at a time.
+    let signs = apart(signs);
+    fence();
+    for (out, &sign) in out.iter_mut().zip(&signs) {
+        let sign = i32::from(sign);
+        // All ones where there is one: the sign bit of the number or of its negative.
+        let there = (sign | sign.wrapping_neg()) >> 31;
+        let flipped = scale.to_bits() ^ (sign as u32 & 0x8000_0000);
+        *out = f32::from_bits(flipped & there as u32);
     }
 }

@@ -3,10 +3,10 @@
 
 use crate::arch::intrinsics::*;
 
-use hk_core::blocks::{E2M1, IQ4, NF4, ScaledBlocks, ScaledType};
+use hk_core::blocks::{E2M1, IQ4, NF4, ScaledBlocks, ScaledType, each_scaled_block_unrolled};
 
 use super::vector::{load, load_floats, store};
-use crate::arch::scaled::{DecodeScaled, E4M3, E8M0, each_block};
+use crate::arch::scaled::{DecodeScaled, E4M3, E8M0};
 
 pub(super) fn decode(kind: ScaledType) -> DecodeScaled {
     match kind {
@@ -62,14 +62,18 @@ fn pick([low, high]: [__m256; 2], codes: &[u8; 4]) -> __m256 {
 fn dq4(blocks: &ScaledBlocks<'_>, out: &mut [f32]) {
     let values = halves(&NF4);
     let prepare = |scale| scaled(f32::from_le_bytes(scale), values);
-    each_block(blocks, out, prepare, |w, codes| pick(w, codes), |w, r, out| finish(w, r, out));
+    each_scaled_block_unrolled(blocks, out, prepare, |w, codes, r, out| {
+        finish(pick(w, codes), r, out)
+    });
 }
 
 #[target_feature(enable = "avx2,fma,f16c")]
 fn iq4_nl(blocks: &ScaledBlocks<'_>, out: &mut [f32]) {
     let values = halves(&IQ4);
     let prepare = |scale| scaled(f32::from_le_bytes(scale), values);
-    each_block(blocks, out, prepare, |w, codes| pick(w, codes), |w, r, out| finish(w, r, out));
+    each_scaled_block_unrolled(blocks, out, prepare, |w, codes, r, out| {
+        finish(pick(w, codes), r, out)
+    });
 }
 
 #[target_feature(enable = "avx2,fma,f16c")]
@@ -87,7 +91,9 @@ fn nvfp4(blocks: &ScaledBlocks<'_>, out: &mut [f32]) {
 fn e2m1(blocks: &ScaledBlocks<'_>, out: &mut [f32], scales: &[f32; 256]) {
     let values = halves(&E2M1);
     let prepare = |[scale]: [u8; 1]| scaled(scales[usize::from(scale)], values);
-    each_block(blocks, out, prepare, |w, codes| pick(w, codes), |w, r, out| finish(w, r, out));
+    each_scaled_block_unrolled(blocks, out, prepare, |w, codes, r, out| {
+        finish(pick(w, codes), r, out)
+    });
 }
 
 #[target_feature(enable = "avx2,fma,f16c")]
@@ -97,7 +103,9 @@ fn dq8(blocks: &ScaledBlocks<'_>, out: &mut [f32]) {
         let codes = _mm_cvtsi64_si128(i64::from_le_bytes(*codes));
         _mm256_mul_ps(scale, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes)))
     };
-    each_block(blocks, out, prepare, decode, |w, r, out| finish(w, r, out));
+    each_scaled_block_unrolled(blocks, out, prepare, |p, codes, r, out| {
+        finish(decode(p, codes), r, out)
+    });
 }
 
 #[target_feature(enable = "avx2,fma,f16c")]
@@ -115,5 +123,7 @@ fn dqt(blocks: &ScaledBlocks<'_>, out: &mut [f32]) {
         let codes = _mm256_set1_epi32(i32::from(u16::from_le_bytes(*codes)));
         _mm256_permutevar_ps(weights, _mm256_srlv_epi32(codes, shifts))
     };
-    each_block(blocks, out, prepare, decode, |w, r, out| finish(w, r, out));
+    each_scaled_block_unrolled(blocks, out, prepare, |p, codes, r, out| {
+        finish(decode(p, codes), r, out)
+    });
 }

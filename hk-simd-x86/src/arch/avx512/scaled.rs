@@ -3,10 +3,10 @@
 
 use crate::arch::intrinsics::*;
 
-use hk_core::blocks::{E2M1, IQ4, NF4, ScaledBlocks, ScaledType};
+use hk_core::blocks::{E2M1, IQ4, NF4, ScaledBlocks, ScaledType, each_scaled_block_unrolled};
 
 use super::vector::{load, load_floats, load_quarter, store};
-use crate::arch::scaled::{DecodeScaled, E4M3, E8M0, each_block};
+use crate::arch::scaled::{DecodeScaled, E4M3, E8M0};
 
 pub(super) fn decode(kind: ScaledType) -> DecodeScaled {
     match kind {
@@ -54,14 +54,18 @@ fn pick(weights: __m512, codes: &[u8; 8]) -> __m512 {
 fn dq4(blocks: &ScaledBlocks<'_>, out: &mut [f32]) {
     let values = load_floats(&NF4);
     let prepare = |scale| _mm512_mul_ps(from_f32(scale), values);
-    each_block(blocks, out, prepare, |w, codes| pick(w, codes), |w, r, out| finish(w, r, out));
+    each_scaled_block_unrolled(blocks, out, prepare, |w, codes, r, out| {
+        finish(pick(w, codes), r, out)
+    });
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn iq4_nl(blocks: &ScaledBlocks<'_>, out: &mut [f32]) {
     let values = load_floats(&IQ4);
     let prepare = |scale| _mm512_mul_ps(from_f32(scale), values);
-    each_block(blocks, out, prepare, |w, codes| pick(w, codes), |w, r, out| finish(w, r, out));
+    each_scaled_block_unrolled(blocks, out, prepare, |w, codes, r, out| {
+        finish(pick(w, codes), r, out)
+    });
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
@@ -82,7 +86,9 @@ fn e2m1(blocks: &ScaledBlocks<'_>, out: &mut [f32], scales: &[f32; 256]) {
         let scale = scales[usize::from(scale)];
         _mm512_mul_ps(_mm512_set1_ps(scale), values)
     };
-    each_block(blocks, out, prepare, |w, codes| pick(w, codes), |w, r, out| finish(w, r, out));
+    each_scaled_block_unrolled(blocks, out, prepare, |w, codes, r, out| {
+        finish(pick(w, codes), r, out)
+    });
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
@@ -91,7 +97,10 @@ fn dq8(blocks: &ScaledBlocks<'_>, out: &mut [f32]) {
         let codes = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load_quarter(codes)));
         _mm512_mul_ps(scale, codes)
     };
-    each_block(blocks, out, |scale| from_f32(scale), decode, |w, r, out| finish(w, r, out));
+    let prepare = |scale| from_f32(scale);
+    each_scaled_block_unrolled(blocks, out, prepare, |p, codes, r, out| {
+        finish(decode(p, codes), r, out)
+    });
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
@@ -109,5 +118,7 @@ fn dqt(blocks: &ScaledBlocks<'_>, out: &mut [f32]) {
         let codes = _mm512_set1_epi32(i32::from_le_bytes(*codes));
         _mm512_permutexvar_ps(_mm512_srlv_epi32(codes, shifts), weights)
     };
-    each_block(blocks, out, prepare, decode, |w, r, out| finish(w, r, out));
+    each_scaled_block_unrolled(blocks, out, prepare, |p, codes, r, out| {
+        finish(decode(p, codes), r, out)
+    });
 }

@@ -22,6 +22,13 @@ pub(super) fn expand_2_4(indexes: &[u8], values: &[[u8; 4]], out: &mut [f32]) {
     let first = _mm512_set_epi32(6, 6, 6, 6, 4, 4, 4, 4, 2, 2, 2, 2, 0, 0, 0, 0);
     let [second, upper, eight] = [1, 8, 9].map(|n| _mm512_add_epi32(first, _mm512_set1_epi32(n)));
     let nibble = _mm_set1_epi8(15);
+    // The bit of each weight among 32: the masks come by tests, since to move them from other
+    // registers takes longer.
+    let low_bits = _mm512_sllv_epi32(
+        _mm512_set1_epi32(1),
+        _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
+    );
+    let high_bits = _mm512_slli_epi32::<16>(low_bits);
     for ((indexes, values), out) in all.zip(out) {
         let indexes = load_quarter(indexes);
         let low = _mm_and_si128(indexes, nibble);
@@ -37,12 +44,16 @@ pub(super) fn expand_2_4(indexes: &[u8], values: &[[u8; 4]], out: &mut [f32]) {
         {
             let values = _mm512_castsi512_ps(load(zerocopy::transmute_ref!(values)));
             let [out_low, out_high] = out;
-            let spread = |firsts: u16, seconds: u16, first, second| {
+            let (firsts, seconds) =
+                (_mm512_set1_epi32(*firsts as i32), _mm512_set1_epi32(*seconds as i32));
+            let spread = |bits, first, second| {
+                let (firsts, seconds) =
+                    (_mm512_test_epi32_mask(firsts, bits), _mm512_test_epi32_mask(seconds, bits));
                 let weights = _mm512_maskz_permutexvar_ps(firsts, first, values);
                 _mm512_mask_permutexvar_ps(weights, seconds, second, values)
             };
-            store(spread(*firsts as u16, *seconds as u16, first, second), out_low);
-            store(spread((firsts >> 16) as u16, (seconds >> 16) as u16, upper, eight), out_high);
+            store(spread(low_bits, first, second), out_low);
+            store(spread(high_bits, upper, eight), out_high);
         }
     }
     let indexes = indexes.get(steps * 16..).unwrap_or_default();
