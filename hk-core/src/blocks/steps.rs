@@ -7,7 +7,8 @@ use crate::bytes::{take, take_mut};
 /// weights, whose codes are `C` bytes and whose residual is `R`: for backends, which bring a
 /// vector's worth of work. `prepare` makes of a block's scale (`S` bytes) what `step` wants.
 ///
-/// What is left of a block after its whole steps goes by arrays on the stack.
+/// A step can go on into the next block, whose weights come after it, and what no step has room
+/// for goes by arrays on the stack.
 ///
 /// ```
 /// use hk_core::blocks::{ScaledBlocks, ScaledForm, ScaledType, each_scaled_block};
@@ -43,7 +44,7 @@ pub fn each_scaled_block<
     any::<S, C, R, W, P>(blocks, out, &prepare, &step);
 }
 
-/// [`each_scaled_block`] with loops of their own for blocks of 1, 2, 4 and 8 whole steps, which
+/// [`each_scaled_block`] with loops of their own for blocks of 1, 2, 4, 8 and 16 whole steps, which
 /// do not count in a block: quicker where a step is a few instructions, and longer code.
 #[inline(always)]
 pub fn each_scaled_block_unrolled<
@@ -65,6 +66,7 @@ pub fn each_scaled_block_unrolled<
         2 => fixed::<2, S, C, R, W, P>(blocks, out, &prepare, &step),
         4 => fixed::<4, S, C, R, W, P>(blocks, out, &prepare, &step),
         8 => fixed::<8, S, C, R, W, P>(blocks, out, &prepare, &step),
+        16 => fixed::<16, S, C, R, W, P>(blocks, out, &prepare, &step),
         _ => any::<S, C, R, W, P>(blocks, out, &prepare, &step),
     }
 }
@@ -110,7 +112,8 @@ fn fixed<
     any::<S, C, R, W, P>(&rest, out, prepare, step);
 }
 
-/// Blocks of any length.
+/// Blocks of any length. The last step of a block goes on into the next one, which comes after
+/// it and writes its own weights there, as long as there is room.
 #[inline(always)]
 fn any<const S: usize, const C: usize, const R: usize, const W: usize, P: Copy>(
     blocks: &ScaledBlocks<'_>,
@@ -119,33 +122,59 @@ fn any<const S: usize, const C: usize, const R: usize, const W: usize, P: Copy>(
     step: &impl Fn(P, &[u8; C], Option<&[u8; R]>, &mut [f32; W]),
 ) {
     let (len, bytes) = (usize::from(blocks.form.block().get()), blocks.form.block_bytes());
-    let (mut all_codes, mut residual) = (blocks.codes, blocks.residual);
+    let steps = len.div_ceil(W);
+    let (mut codes, mut residual) = (blocks.codes, blocks.residual);
     let adds = !residual.is_empty();
     for scale in blocks.scales.as_chunks::<S>().0 {
         if out.is_empty() {
-            break;
+            return;
         }
         let prepared = prepare(*scale);
-        let mut codes = take(&mut all_codes, bytes);
-        let (steps, last) = take_mut(&mut out, len).as_chunks_mut::<W>();
-        let of_steps = take(&mut codes, steps.len() * C).as_chunks::<C>().0;
-        if adds {
-            let residual = take(&mut residual, steps.len() * R).as_chunks::<R>().0;
-            for ((out, codes), residual) in steps.iter_mut().zip(of_steps).zip(residual) {
-                step(prepared, codes, Some(residual), out);
+        let of_steps = (out.get_mut(..steps * W), codes.get(..steps * C));
+        match (of_steps, residual.get(..steps * R)) {
+            ((Some(out), Some(codes)), Some(residual)) if adds => {
+                let steps = codes.as_chunks::<C>().0.iter().zip(residual.as_chunks::<R>().0);
+                for (out, (codes, residual)) in out.as_chunks_mut::<W>().0.iter_mut().zip(steps) {
+                    step(prepared, codes, Some(residual), out);
+                }
             }
-        } else {
-            for (out, codes) in steps.iter_mut().zip(of_steps) {
-                step(prepared, codes, None, out);
+            ((Some(out), Some(codes)), _) if !adds => {
+                let steps = codes.as_chunks::<C>().0;
+                for (out, codes) in out.as_chunks_mut::<W>().0.iter_mut().zip(steps) {
+                    step(prepared, codes, None, out);
+                }
+            }
+            _ => {
+                let now = len.min(out.len());
+                let out = out.get_mut(..now).unwrap_or_default();
+                by_arrays(codes, residual, out, |codes, residual, out| {
+                    step(prepared, codes, residual, out);
+                });
             }
         }
-        if !last.is_empty() {
-            let mut weights = [0.0; W];
-            let of_last = adds.then(|| filled_up(take(&mut residual, last.len() * 4)));
-            step(prepared, &filled_up(codes), of_last.as_ref(), &mut weights);
-            for (to, from) in last.iter_mut().zip(weights) {
-                *to = from;
-            }
+        take_mut(&mut out, len);
+        take(&mut codes, bytes);
+        take(&mut residual, 4 * len);
+    }
+}
+
+/// Steps with no room around: the last block's.
+#[inline(always)]
+fn by_arrays<const C: usize, const R: usize, const W: usize>(
+    mut codes: &[u8],
+    mut residual: &[u8],
+    mut out: &mut [f32],
+    step: impl Fn(&[u8; C], Option<&[u8; R]>, &mut [f32; W]),
+) {
+    let adds = !residual.is_empty();
+    while !out.is_empty() {
+        let out = take_mut(&mut out, W);
+        let codes = filled_up(take(&mut codes, C));
+        let residual = adds.then(|| filled_up(take(&mut residual, R)));
+        let mut weights = [0.0; W];
+        step(&codes, residual.as_ref(), &mut weights);
+        for (to, from) in out.iter_mut().zip(weights) {
+            *to = from;
         }
     }
 }

@@ -9,9 +9,6 @@ use hk_core::{Backend, Error, Portable};
 /// The CPU must have the features that the kernel is compiled for.
 pub(super) type DecodeScaled = unsafe fn(&ScaledBlocks<'_>, &mut [f32]);
 
-/// Weights of a block under which vectors gain nothing.
-const SHORT: u16 = 8;
-
 /// [`Backend::dequantize_scaled`] by `kernel`.
 ///
 /// # Safety
@@ -21,7 +18,7 @@ pub(super) unsafe fn dequantize(
     blocks: &ScaledBlocks<'_>,
     out: &mut [f32],
 ) -> Result<(), Error> {
-    if blocks.form.block().get() < SHORT || blocks.check(out.len()).is_err() {
+    if blocks.check(out.len()).is_err() {
         // It also has the words for what is wrong.
         return Portable.dequantize_scaled(blocks, out);
     }
