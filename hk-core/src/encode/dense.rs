@@ -1,6 +1,7 @@
 //! Elements of dense types: each weight to the nearest number, ties to even.
 
 use super::Encode;
+use super::lanes::Lanes;
 use crate::blocks::{Bf16, F16, F32, Fp8E4M3, Fp8E5M2};
 use crate::vector;
 
@@ -8,7 +9,7 @@ impl Encode<1> for F32 {
     const LARGEST: f32 = f32::MAX;
 
     #[inline(always)]
-    fn encode(&[weight]: &[f32; 1], _: Option<&[f32; 1]>) -> Self {
+    fn encode<V: Lanes>(&[weight]: &[f32; 1], _: Option<&[f32; 1]>) -> Self {
         F32(weight.to_le_bytes())
     }
 }
@@ -18,7 +19,7 @@ impl Encode<1> for F16 {
     const LARGEST: f32 = 65_520.0_f32.next_down();
 
     #[inline(always)]
-    fn encode(weight: &[f32; 1], _: Option<&[f32; 1]>) -> Self {
+    fn encode<V: Lanes>(weight: &[f32; 1], _: Option<&[f32; 1]>) -> Self {
         let mut half = [[0; 2]];
         vector::to_f16(weight, &mut half);
         F16(half[0])
@@ -29,7 +30,7 @@ impl Encode<1> for Bf16 {
     const LARGEST: f32 = f32::from_bits(0x7F7F_7FFF);
 
     #[inline(always)]
-    fn encode(&[weight]: &[f32; 1], _: Option<&[f32; 1]>) -> Self {
+    fn encode<V: Lanes>(&[weight]: &[f32; 1], _: Option<&[f32; 1]>) -> Self {
         let bits = weight.to_bits();
         let odd = bits >> 16 & 1;
         Bf16(((bits.wrapping_add(0x7FFF + odd) >> 16) as u16).to_le_bytes())
@@ -58,7 +59,7 @@ impl Encode<1> for Fp8E4M3 {
     const LARGEST: f32 = 464.0;
 
     #[inline(always)]
-    fn encode(&[weight]: &[f32; 1], _: Option<&[f32; 1]>) -> Self {
+    fn encode<V: Lanes>(&[weight]: &[f32; 1], _: Option<&[f32; 1]>) -> Self {
         Fp8E4M3(fp8::<3>(weight, 120))
     }
 }
@@ -67,7 +68,7 @@ impl Encode<1> for Fp8E5M2 {
     const LARGEST: f32 = 61_440.0_f32.next_down();
 
     #[inline(always)]
-    fn encode(&[weight]: &[f32; 1], _: Option<&[f32; 1]>) -> Self {
+    fn encode<V: Lanes>(&[weight]: &[f32; 1], _: Option<&[f32; 1]>) -> Self {
         Fp8E5M2(fp8::<2>(weight, 112))
     }
 }
@@ -75,6 +76,7 @@ impl Encode<1> for Fp8E5M2 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encode::lanes::Sixteen;
 
     /// Every finite code, the points halfway between it and the next, and a little to either
     /// side of these.
@@ -85,7 +87,7 @@ mod tests {
             number[0]
         };
         for code in (0..codes).step_by(if cfg!(miri) { 97 } else { 1 }) {
-            let encode = |weight: f32| of(&B::encode(&[weight], None));
+            let encode = |weight: f32| of(&B::encode::<Sixteen>(&[weight], None));
             let x = number(code);
             assert!(x.abs() <= B::LARGEST);
             assert_eq!(encode(x), code, "{x}");

@@ -1,6 +1,7 @@
 //! 4-bit floats: every scale that can be the best one is tried.
 
 use super::Encode;
+use super::lanes::{Lanes, Sixteen};
 use super::scale::{fold_with, largest};
 use super::search::{lowest, relative};
 use crate::blocks::unpack::fence;
@@ -78,7 +79,7 @@ impl Encode<32> for BlockMxfp4 {
     const LARGEST: f32 = 6.0 * f32::from_bits((127 + 125) << 23);
 
     #[inline(always)]
-    fn encode(weights: &[f32; 32], importance: Option<&[f32; 32]>) -> Self {
+    fn encode<V: Lanes>(weights: &[f32; 32], importance: Option<&[f32; 32]>) -> Self {
         let exponent = largest(weights).to_bits() >> 23;
         // The largest weight is from 2 to 4 times the first scale, which loses nothing; from 4
         // to 8 times the second, which cuts off what is over 6. Smaller scales only make
@@ -133,7 +134,7 @@ impl BlockNvfp4 {
     /// weight, which cuts much of it off, to nearly the half of it, which leaves codes unused.
     #[inline(always)]
     fn best(weights: &[f32; 16], importance: &[f32; 16]) -> (u8, f32) {
-        let Fp8E4M3(first) = Fp8E4M3::encode(&[largest(weights) * 0.125], None);
+        let Fp8E4M3(first) = Fp8E4M3::encode::<Sixteen>(&[largest(weights) * 0.125], None);
         let first = usize::from(first).min(0x7E - 15);
         let (scales, inverses) = (sixteen(&SCALES, first), sixteen(&INVERSES, first));
         let mut errors = [0.0; 16];
@@ -154,7 +155,7 @@ impl Encode<64> for BlockNvfp4 {
     const LARGEST: f32 = 6.0 * 448.0;
 
     #[inline(always)]
-    fn encode(weights: &[f32; 64], importance: Option<&[f32; 64]>) -> Self {
+    fn encode<V: Lanes>(weights: &[f32; 64], importance: Option<&[f32; 64]>) -> Self {
         let importance = relative(importance);
         let mut block = BlockNvfp4 { d: [0; 4], qs: [[0; 8]; 4] };
         let groups = weights.as_chunks::<16>().0.iter().zip(importance.as_chunks::<16>().0);

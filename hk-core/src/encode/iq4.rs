@@ -1,6 +1,7 @@
 //! 4-bit codes of unevenly spaced values: scales are found by trying sixteen at once.
 
 use super::Encode;
+use super::lanes::Lanes;
 use super::scale::{LARGEST_F16, f16, inverse, largest, rounded};
 use super::search::{highest, lanes, lowest, power_to_one, relative};
 use crate::blocks::codebooks::IQ4;
@@ -136,7 +137,7 @@ impl Encode<32> for BlockIq4Nl {
     const LARGEST: f32 = 127.0 * LARGEST_F16;
 
     #[inline(always)]
-    fn encode(weights: &[f32; 32], importance: Option<&[f32; 32]>) -> Self {
+    fn encode<V: Lanes>(weights: &[f32; 32], importance: Option<&[f32; 32]>) -> Self {
         let power = power_to_one(largest(weights));
         let group = Group {
             weights: &weights.map(|weight| weight * power),
@@ -183,7 +184,7 @@ impl Encode<256> for BlockIq4Xs {
     const LARGEST: f32 = 32.0 * 127.0 * LARGEST_F16;
 
     #[inline(always)]
-    fn encode(weights: &[f32; 256], importance: Option<&[f32; 256]>) -> Self {
+    fn encode<V: Lanes>(weights: &[f32; 256], importance: Option<&[f32; 256]>) -> Self {
         let power = power_to_one(largest(weights));
         let importance = relative(importance);
         let scaled = weights.map(|weight| weight * power);

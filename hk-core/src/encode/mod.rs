@@ -13,15 +13,18 @@ mod dense;
 mod fp4;
 #[cfg(feature = "i-quants")]
 mod iq4;
+#[cfg(feature = "k-quants")]
+mod k;
+pub mod lanes;
 mod legacy;
 mod scale;
-#[cfg(any(feature = "i-quants", feature = "ternary", feature = "fp4"))]
 mod search;
 #[cfg(feature = "ternary")]
 mod ternary;
 
 use zerocopy::{FromBytes, IntoBytes};
 
+use self::lanes::{Lanes, Sixteen};
 use crate::blocks::{self, Block};
 use crate::error::{Error, ErrorKind};
 use crate::storage::{Geometry, StorageType};
@@ -35,9 +38,9 @@ pub trait Encode<const N: usize>: Block<N> + IntoBytes {
     /// `importance` says how much the square of each error counts: finite, not negative, and
     /// all the same where there is none.
     ///
-    /// Loops over fixed arrays, `#[inline(always)]`, that compilers turn into vector code: a
-    /// backend compiles them anew for an instruction set.
-    fn encode(weights: &[f32; N], importance: Option<&[f32; N]>) -> Self;
+    /// `#[inline(always)]`, since a backend compiles it anew for an instruction set, with
+    /// vectors `V` of its own.
+    fn encode<V: Lanes>(weights: &[f32; N], importance: Option<&[f32; N]>) -> Self;
 }
 
 /// What is done with an encoder, once the type is known.
@@ -61,6 +64,10 @@ pub fn with_encoder<W: WithEncoder>(storage: StorageType, what: W) -> Result<W::
         StorageType::BF16 => what.with::<blocks::Bf16, _>(),
         StorageType::FP8_E4M3 => what.with::<blocks::Fp8E4M3, _>(),
         StorageType::FP8_E5M2 => what.with::<blocks::Fp8E5M2, _>(),
+        StorageType::Q4_0 => what.with::<blocks::BlockQ4_0, _>(),
+        StorageType::Q4_1 => what.with::<blocks::BlockQ4_1, _>(),
+        StorageType::Q5_0 => what.with::<blocks::BlockQ5_0, _>(),
+        StorageType::Q5_1 => what.with::<blocks::BlockQ5_1, _>(),
         StorageType::Q8_0 => what.with::<blocks::BlockQ8_0, _>(),
         #[cfg(feature = "i-quants")]
         StorageType::IQ4_NL => what.with::<blocks::BlockIq4Nl, _>(),
@@ -74,6 +81,16 @@ pub fn with_encoder<W: WithEncoder>(storage: StorageType, what: W) -> Result<W::
         StorageType::MXFP4 => what.with::<blocks::BlockMxfp4, _>(),
         #[cfg(feature = "fp4")]
         StorageType::NVFP4 => what.with::<blocks::BlockNvfp4, _>(),
+        #[cfg(feature = "k-quants")]
+        StorageType::Q2_K => what.with::<blocks::BlockQ2K, _>(),
+        #[cfg(feature = "k-quants")]
+        StorageType::Q3_K => what.with::<blocks::BlockQ3K, _>(),
+        #[cfg(feature = "k-quants")]
+        StorageType::Q4_K => what.with::<blocks::BlockQ4K, _>(),
+        #[cfg(feature = "k-quants")]
+        StorageType::Q5_K => what.with::<blocks::BlockQ5K, _>(),
+        #[cfg(feature = "k-quants")]
+        StorageType::Q6_K => what.with::<blocks::BlockQ6K, _>(),
         #[cfg(not(feature = "k-quants"))]
         StorageType::Q2_K
         | StorageType::Q3_K
@@ -203,7 +220,7 @@ fn whole<B: Encode<N>, const N: usize>(
     importance: Option<&[f32]>,
     out: &mut [u8],
 ) -> Result<(), Error> {
-    encode_blocks::<B, N>(weights, importance, out)
+    encode_blocks::<B, Sixteen, N>(weights, importance, out)
 }
 
 /// Whether the arguments of [`quantize`] fit each other. The weights themselves are looked
@@ -246,7 +263,7 @@ pub fn check(
 /// # Errors
 /// [`ErrorKind::NotFinite`] and [`ErrorKind::TooLarge`] naming the first such weight.
 #[inline(always)]
-pub fn encode_blocks<B: Encode<N>, const N: usize>(
+pub fn encode_blocks<B: Encode<N>, V: Lanes, const N: usize>(
     weights: &[f32],
     importance: Option<&[f32]>,
     out: &mut [u8],
@@ -268,12 +285,12 @@ pub fn encode_blocks<B: Encode<N>, const N: usize>(
         match &mut importance {
             None => {
                 for (weights, out) in weights.iter().zip(out) {
-                    *out = B::encode(weights, None);
+                    *out = B::encode::<V>(weights, None);
                 }
             }
             Some(importance) => {
                 for ((weights, out), importance) in weights.iter().zip(out).zip(importance) {
-                    *out = B::encode(weights, Some(importance));
+                    *out = B::encode::<V>(weights, Some(importance));
                 }
             }
         }
@@ -287,16 +304,9 @@ const PIECE: usize = 1024;
 /// Whether no magnitude is over `largest`; NaN is.
 #[inline(always)]
 fn all_within(weights: &[f32], largest: f32) -> bool {
-    let mut lanes = [0; 16];
-    let (chunks, rest) = weights.as_chunks::<16>();
-    for chunk in chunks {
-        for (lane, weight) in lanes.iter_mut().zip(chunk) {
-            *lane = (*lane).max(weight.to_bits() & 0x7FFF_FFFF);
-        }
-    }
     // The bits of magnitudes are in the order of the numbers, those of NaN last.
-    let bits = rest.iter().map(|weight| weight.to_bits() & 0x7FFF_FFFF);
-    lanes.into_iter().chain(bits).fold(0, u32::max) <= largest.to_bits()
+    weights.iter().fold(0, |most, weight| most.max(weight.to_bits() & 0x7FFF_FFFF))
+        <= largest.to_bits()
 }
 
 /// The error for the first of `weights`, which begin at weight `first`, that is over

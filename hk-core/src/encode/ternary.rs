@@ -1,6 +1,7 @@
 //! Ternary weights: one scale for 256 of them.
 
 use super::Encode;
+use super::lanes::Lanes;
 use super::scale::{LARGEST_F16, f16, largest};
 use super::search::{highest, lanes, power_to_one, relative};
 use crate::blocks::unpack::fence;
@@ -65,7 +66,7 @@ impl Encode<256> for BlockTq2_0 {
     const LARGEST: f32 = LARGEST_F16;
 
     #[inline(always)]
-    fn encode(weights: &[f32; 256], importance: Option<&[f32; 256]>) -> Self {
+    fn encode<V: Lanes>(weights: &[f32; 256], importance: Option<&[f32; 256]>) -> Self {
         let (d, codes) = codes(weights, importance);
         let mut qs = [[0; 32]; 2];
         for (qs, codes) in qs.iter_mut().zip(codes.as_chunks::<128>().0) {
@@ -99,7 +100,7 @@ impl Encode<256> for BlockTq1_0 {
     const LARGEST: f32 = LARGEST_F16;
 
     #[inline(always)]
-    fn encode(weights: &[f32; 256], importance: Option<&[f32; 256]>) -> Self {
+    fn encode<V: Lanes>(weights: &[f32; 256], importance: Option<&[f32; 256]>) -> Self {
         let (d, codes) = codes(weights, importance);
         let mut block = BlockTq1_0 { qs: [0; 48], qh: [0; 4], d };
         let (first, rest) = codes.split_at(160);

@@ -6,6 +6,7 @@ mod avx2;
 mod avx512;
 mod call;
 mod detect;
+mod encode;
 mod intrinsics;
 mod iq1;
 mod scaled;

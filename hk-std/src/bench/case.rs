@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hk_core::decode::{self, Source};
 use hk_core::{Activation, Backend, Residual, StorageType};
 
-use super::payload::{Payload, activations, payload};
+use super::payload::{Payload, activations, payload, weights as floats_to_encode};
 use super::{Op, PROMPT, ROW, SMALL};
 use crate::error::{Error, Result};
 use crate::pool::Pool;
@@ -31,6 +31,9 @@ pub struct Workspace {
     out: Vec<f32>,
     x: Vec<f32>,
     scratch: Vec<Vec<u32>>,
+    /// What is quantized, and where it goes.
+    originals: Vec<f32>,
+    encoded: Vec<u8>,
     /// What `payload` or `form` holds: type and weights.
     stored: Option<(StorageType, usize)>,
     /// The payload of a type without a geometry.
@@ -47,6 +50,8 @@ impl Workspace {
             out: Vec::new(),
             x: activations(ROW * PROMPT),
             scratch: Vec::new(),
+            originals: Vec::new(),
+            encoded: Vec::new(),
             stored: None,
             form: Payload::default(),
         }
@@ -81,9 +86,12 @@ impl Workspace {
         let len = self.store(storage, weights)?;
         let floats = weights + 2 * CACHE_LINE / 4;
         grow(&mut self.out, floats)?;
+        if op == Op::Quantize {
+            self.make_room(weights, len)?;
+        }
         let head = self.out.as_ptr().align_offset(CACHE_LINE) + self.offset;
         let rows = match op {
-            Op::Dequantize => 0,
+            Op::Dequantize | Op::Quantize => 0,
             Op::Dot | Op::Prompt => op.uses(),
         };
         self.scratch.resize(rows, Vec::new());
@@ -98,7 +106,7 @@ impl Workspace {
             Op::Dequantize => (1, copies),
             Op::Dot => (copies, copies),
             // Long enough, and between two looks at a weight go all activations.
-            Op::Prompt => (1, 1),
+            Op::Prompt | Op::Quantize => (1, 1),
         };
         Ok(Case {
             op,
@@ -115,6 +123,8 @@ impl Workspace {
             activations: activations.map_err(|error| failed(op, storage, error))?,
             products: vec![0.0; weights / ROW * rows],
             out: self.out.get_mut(head..head + weights).unwrap_or_default(),
+            originals: self.originals.get(..weights).unwrap_or_default(),
+            encoded: self.encoded.get_mut(..len).unwrap_or_default(),
         })
     }
 
@@ -148,6 +158,21 @@ impl Workspace {
             self.stored = Some((storage, weights));
         }
         self.form.data.len() + self.form.scales.len()
+    }
+
+    /// Sets up `weights` weights to quantize, and `len` bytes for them.
+    fn make_room(&mut self, weights: usize, len: usize) -> Result<()> {
+        if self.originals.len() < weights {
+            let small = floats_to_encode(SMALL);
+            self.originals.clear();
+            self.originals.try_reserve_exact(weights).map_err(no_memory)?;
+            self.originals.extend(small.iter().cycle().take(weights));
+        }
+        self.encoded
+            .try_reserve_exact(len.saturating_sub(self.encoded.len()))
+            .map_err(no_memory)?;
+        self.encoded.resize(len.max(self.encoded.len()), 0);
+        Ok(())
     }
 }
 
@@ -198,6 +223,8 @@ pub struct Case<'a> {
     activations: Vec<Activation<'a>>,
     products: Vec<f32>,
     out: &'a mut [f32],
+    originals: &'a [f32],
+    encoded: &'a mut [u8],
 }
 
 impl Case<'_> {
@@ -226,6 +253,9 @@ impl Case<'_> {
     /// # Errors
     /// The backend refuses it.
     pub fn run(&mut self, backend: &dyn Backend) -> Result<()> {
+        if self.op == Op::Quantize {
+            return self.quantize(black_box(backend));
+        }
         let (op, storage, activations) = (self.op, self.storage, &self.activations[..]);
         let backend = black_box(backend);
         let pieces = self.pieces();
@@ -236,7 +266,7 @@ impl Case<'_> {
         for payload in payloads.take(self.passes) {
             let out = match op {
                 Op::Dequantize => black_box(&mut *self.out),
-                Op::Dot | Op::Prompt => black_box(&mut self.products[..]),
+                _ => black_box(&mut self.products[..]),
             };
             let (stored_piece, out_piece) = (payload.len() / pieces, out.len() / pieces);
             let stored = payload.chunks_exact(stored_piece);
@@ -266,6 +296,22 @@ impl Case<'_> {
                 .map_err(|error| failed(self.op, self.storage, error))?;
             black_box(&mut *self.out);
         }
+        Ok(())
+    }
+
+    /// Quantizes the originals.
+    fn quantize(&mut self, backend: &dyn Backend) -> Result<()> {
+        let pieces = self.pieces();
+        let (piece, bytes) = (self.originals.len() / pieces, self.encoded.len() / pieces);
+        let originals = black_box(self.originals).chunks_exact(piece);
+        let encoded = black_box(&mut *self.encoded).chunks_exact_mut(bytes);
+        let storage = self.storage;
+        let work = |(originals, encoded): (&[f32], &mut [u8])| {
+            backend.quantize(storage, originals, ROW, None, encoded)
+        };
+        share(self.pool, originals.zip(encoded), work)
+            .map_err(|error| failed(self.op, storage, error))?;
+        black_box(&mut *self.encoded);
         Ok(())
     }
 
@@ -330,6 +376,7 @@ mod tests {
     struct Counter {
         weights: AtomicUsize,
         products: AtomicUsize,
+        quantized: AtomicUsize,
         /// How many bytes after a cache line outputs begin.
         begins: Mutex<Vec<usize>>,
     }
@@ -348,6 +395,18 @@ mod tests {
             self.weights.fetch_add(out.len(), Ordering::Relaxed);
             lock(&self.begins).push(out.as_ptr().addr() % CACHE_LINE);
             Portable.dequantize(storage, payload, out)
+        }
+
+        fn quantize(
+            &self,
+            storage: StorageType,
+            weights: &[f32],
+            columns: usize,
+            importance: Option<&[f32]>,
+            out: &mut [u8],
+        ) -> std::result::Result<(), Error> {
+            self.quantized.fetch_add(weights.len(), Ordering::Relaxed);
+            Portable.quantize(storage, weights, columns, importance, out)
         }
 
         fn dot_matrix(
@@ -371,17 +430,21 @@ mod tests {
                 (Op::Dequantize, StorageType::F64, 3 * SMALL),
                 (Op::Dot, StorageType::IQ1_S, SMALL),
                 (Op::Prompt, StorageType::F16, SMALL),
+                (Op::Quantize, StorageType::Q8_0, 2 * SMALL),
+                (Op::Quantize, StorageType::BF16, SMALL),
             ] {
                 let counter = Counter::default();
                 let mut case = workspace.case(op, storage, weights).unwrap();
                 case.fill();
                 case.run(&counter).unwrap();
                 let asked = weights * case.passes();
-                let counts = [counter.weights.into_inner(), counter.products.into_inner()];
+                let counts = [counter.weights, counter.products, counter.quantized];
+                let counts = counts.map(AtomicUsize::into_inner);
                 let expected = match op {
-                    Op::Dequantize => [asked, 0],
-                    Op::Dot => [0, asked / ROW],
-                    Op::Prompt => [0, asked / ROW * PROMPT],
+                    Op::Dequantize => [asked, 0, 0],
+                    Op::Dot => [0, asked / ROW, 0],
+                    Op::Prompt => [0, asked / ROW * PROMPT, 0],
+                    Op::Quantize => [0, 0, asked],
                 };
                 assert_eq!(counts, expected, "{op} {storage}");
             }
@@ -398,6 +461,17 @@ mod tests {
         let mut expected = vec![0.0; SMALL / ROW];
         Portable.dot_rows(StorageType::F32, &weights, Activation::F32(&x), &mut expected).unwrap();
         assert!(expected[0] != 0.0 && case.products == expected);
+    }
+
+    #[test]
+    fn what_is_quantized_comes_back() {
+        let mut workspace = Workspace::new(2);
+        let mut case = workspace.case(Op::Quantize, StorageType::F32, SMALL).unwrap();
+        case.fill();
+        case.run(&Portable).unwrap();
+        let mut decoded = vec![0.0; SMALL];
+        Portable.dequantize(StorageType::F32, case.encoded, &mut decoded).unwrap();
+        assert!(decoded[0] != 0.0 && decoded == floats_to_encode(SMALL));
     }
 
     #[test]
@@ -418,6 +492,7 @@ mod tests {
         let mut workspace = Workspace::new(1);
         for (op, storage, weights) in [
             (Op::Dot, StorageType::Q8_1, SMALL),
+            (Op::Quantize, StorageType::INT8, SMALL),
             (Op::Dequantize, StorageType::SHARED_REF, SMALL),
             (Op::Dequantize, StorageType::F32, SMALL + 1),
             (Op::Dequantize, StorageType::F32, 0),

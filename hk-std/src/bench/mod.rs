@@ -24,12 +24,12 @@ mod payload;
 use std::fmt;
 use std::str::FromStr;
 
-use hk_core::StorageType;
 use hk_core::dot::ActivationForm;
+use hk_core::{StorageType, encode};
 
 pub use case::{Case, Workspace};
 pub use measure::Measurement;
-pub use payload::{BLOCK, Payload, activations, payload};
+pub use payload::{BLOCK, Payload, activations, payload, weights};
 
 /// Weights of a small case: a dequantized output that stays in the L2 cache.
 pub const SMALL: usize = 65_536;
@@ -49,26 +49,30 @@ pub enum Op {
     Dot,
     /// Rows of [`ROW`] weights times [`PROMPT`] activation rows.
     Prompt,
+    /// `f32` weights to stored ones.
+    Quantize,
 }
 
 impl Op {
     /// All there are.
-    pub const ALL: [Op; 3] = [Op::Dequantize, Op::Dot, Op::Prompt];
+    pub const ALL: [Op; 4] = [Op::Dequantize, Op::Dot, Op::Prompt, Op::Quantize];
 
-    /// `dequantize`, `dot` or `prompt`.
+    /// `dequantize`, `dot`, `prompt` or `quantize`.
     pub const fn name(self) -> &'static str {
         match self {
             Op::Dequantize => "dequantize",
             Op::Dot => "dot",
             Op::Prompt => "prompt",
+            Op::Quantize => "quantize",
         }
     }
 
     /// Whether weights of type `storage` have this operation.
-    pub const fn takes(self, storage: StorageType) -> bool {
+    pub fn takes(self, storage: StorageType) -> bool {
         match self {
             Op::Dequantize => storage.geometry().is_some() || payload::has_form(storage),
             Op::Dot | Op::Prompt => ActivationForm::of(storage).is_some(),
+            Op::Quantize => encode::is_encodable(storage),
         }
     }
 
@@ -77,10 +81,11 @@ impl Op {
         StorageType::all().filter(move |&storage| self.takes(storage))
     }
 
-    /// How often each weight is used: by each activation row, or in being dequantized.
+    /// How often each weight is used: by each activation row, or in being dequantized
+    /// or quantized.
     pub const fn uses(self) -> usize {
         match self {
-            Op::Dequantize | Op::Dot => 1,
+            Op::Dequantize | Op::Dot | Op::Quantize => 1,
             Op::Prompt => PROMPT,
         }
     }

@@ -93,6 +93,14 @@ pub fn activations(len: usize) -> Vec<f32> {
     random().take(len).map(|byte| (f32::from(byte) + 0.5) / 128.0 - 1.0).collect()
 }
 
+/// Numbers as a model's weights are spread, most of them small, between -1 and 1, the same in
+/// every run.
+pub fn weights(len: usize) -> Vec<f32> {
+    let mut bytes = random();
+    let mut uniform = || bytes.next().map_or(0.0, |byte| (f32::from(byte) - 127.5) / 510.0);
+    std::iter::repeat_with(|| (uniform() + uniform()) + (uniform() + uniform())).take(len).collect()
+}
+
 /// A payload of `weights` weights of a type with a [geometry](StorageType::geometry), empty
 /// for any other: floats between -1 and 1, and random blocks and integers, the same in
 /// every run. Scales are ordinary numbers: an infinite, NaN or subnormal one is not what a

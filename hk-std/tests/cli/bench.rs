@@ -18,6 +18,7 @@ fn json_has_the_fields_that_scripts_rely_on() {
         ("f16", "dequantize"),
         ("f16", "dot"),
         ("f16", "prompt"),
+        ("f16", "quantize"),
         ("q8_1", "dequantize"),
         ("q4_k", "dequantize"),
         ("q4_k", "dot"),
@@ -70,7 +71,7 @@ fn what_there_is_is_listed_for_what_there_is_not() {
         ("--type", "q4_9", "q4_0, q8_0"),
         ("--type", "shared_ref", "f32, f16"),
         ("--backend", "abacus", "portable"),
-        ("--op", "add", "dequantize, dot, prompt"),
+        ("--op", "add", "dequantize, dot, prompt, quantize"),
         ("--size", "huge", "small, large, all"),
         ("--threads", "0", "--threads"),
     ] {
@@ -78,7 +79,7 @@ fn what_there_is_is_listed_for_what_there_is_not() {
         assert!(err.contains(value) && err.contains(known), "{err}");
     }
     let err = bad(&["bench", "--type", "q8_1", "--op", "dot,prompt"], 2);
-    assert!(err.contains("no dot products"), "{err}");
+    assert!(err.contains("none of the operations"), "{err}");
     let output = hk_with(&["bench"], &[("HK_KERNELS", "magic")]);
     let (out, err) = texts(&output);
     assert_eq!((output.status.code(), out.as_str()), (Some(1), ""));

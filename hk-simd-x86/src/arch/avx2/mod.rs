@@ -10,6 +10,7 @@ mod iq1;
 pub(super) mod iq23;
 mod iq4;
 mod k;
+mod lanes;
 mod legacy;
 mod scaled;
 mod shell;
@@ -27,7 +28,7 @@ use super::activation::quantize;
 use super::call::{self, Decode, Dot};
 use super::detect::Features;
 use super::scaled::dequantize;
-use super::table;
+use super::{encode, table};
 
 /// The level `avx2`. Values of it are handed out only where the CPU has its features.
 pub(super) struct Avx2 {
@@ -99,6 +100,18 @@ impl Backend for Avx2 {
     fn count_ones(&self, mask: &[u8]) -> u64 {
         // SAFETY: the CPU has the features of this level.
         unsafe { sparse::count_ones(mask) }
+    }
+
+    fn quantize(
+        &self,
+        storage: StorageType,
+        weights: &[f32],
+        columns: usize,
+        importance: Option<&[f32]>,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        // SAFETY: the CPU has the features of this level.
+        unsafe { encode::quantize::<Shell>(storage, weights, columns, importance, out) }
     }
 
     fn activation<'a>(

@@ -1,0 +1,219 @@
+//! Sixteen lanes for encoders.
+
+use core::ops::{Add, Div, Mul, Sub};
+
+use crate::arch::intrinsics::*;
+
+use hk_core::blocks::F16;
+use hk_core::encode::lanes::Lanes;
+
+/// A vector of 16 floats. Only functions with the features of this level make any, which is
+/// why operations on it may use these.
+#[derive(Clone, Copy)]
+pub(super) struct Floats(__m512);
+
+/// Calls a function of the features of this level.
+macro_rules! with_features {
+    ($call:expr) => {
+        // SAFETY: values of `Floats` are made and used only where the CPU has the features.
+        unsafe { $call }
+    };
+}
+
+impl Add for Floats {
+    type Output = Self;
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Floats(with_features!(_mm512_add_ps(self.0, other.0)))
+    }
+}
+
+impl Sub for Floats {
+    type Output = Self;
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        Floats(with_features!(_mm512_sub_ps(self.0, other.0)))
+    }
+}
+
+impl Mul for Floats {
+    type Output = Self;
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        Floats(with_features!(_mm512_mul_ps(self.0, other.0)))
+    }
+}
+
+impl Div for Floats {
+    type Output = Self;
+    #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        Floats(with_features!(_mm512_div_ps(self.0, other.0)))
+    }
+}
+
+impl Lanes for Floats {
+    #[inline(always)]
+    fn splat(x: f32) -> Self {
+        Floats(with_features!(_mm512_set1_ps(x)))
+    }
+
+    #[inline(always)]
+    fn load(x: &[f32; 16]) -> Self {
+        // The reference is to as many floats as the load takes.
+        Floats(with_features!(_mm512_loadu_ps(x.as_ptr())))
+    }
+
+    #[inline(always)]
+    fn to_array(self) -> [f32; 16] {
+        let mut array = [0.0; 16];
+        // The array has room for as many floats as the store writes.
+        with_features!(_mm512_storeu_ps(array.as_mut_ptr(), self.0));
+        array
+    }
+
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        Floats(with_features!(_mm512_min_ps(self.0, other.0)))
+    }
+
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        Floats(with_features!(_mm512_max_ps(self.0, other.0)))
+    }
+
+    #[inline(always)]
+    fn less(self, other: Self) -> u16 {
+        with_features!(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, other.0))
+    }
+
+    #[inline(always)]
+    fn where_less(self, other: Self, yes: Self, no: Self) -> Self {
+        let less = self.less(other);
+        Floats(with_features!(_mm512_mask_blend_ps(less, no.0, yes.0)))
+    }
+
+    #[inline(always)]
+    fn swap_pairs(self) -> Self {
+        Floats(with_features!(_mm512_permute_ps::<0b10_11_00_01>(self.0)))
+    }
+
+    #[inline(always)]
+    fn to_bytes(self) -> [u8; 16] {
+        with_features!(to_bytes(self.0))
+    }
+
+    #[inline(always)]
+    fn sum(self) -> f32 {
+        with_features!(sum(self.0))
+    }
+
+    #[inline(always)]
+    fn ends(self, other: Self) -> (f32, f32) {
+        with_features!(ends(self.0, other.0))
+    }
+
+    #[inline(always)]
+    fn half(x: f32) -> (F16, f32) {
+        with_features!(half(x))
+    }
+
+    #[inline(always)]
+    fn transpose(rows: [Self; 16]) -> [Self; 16] {
+        with_features!(transpose(rows.map(|row| row.0))).map(Floats)
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn to_bytes(whole: __m512) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    let narrow = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(whole));
+    // SAFETY: the array has the size of the vector.
+    unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), narrow) };
+    bytes
+}
+
+/// The upper half of the lanes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn upper(lanes: __m512) -> __m256 {
+    _mm256_castpd_ps(_mm512_extractf64x4_pd::<1>(_mm512_castps_pd(lanes)))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn sum(lanes: __m512) -> f32 {
+    let eight = _mm256_add_ps(_mm512_castps512_ps256(lanes), upper(lanes));
+    let four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
+    let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+}
+
+/// The smallest of `low` and the largest of `high`, as the largest of the negated ones.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn ends(low: __m512, high: __m512) -> (f32, f32) {
+    let low = _mm256_min_ps(_mm512_castps512_ps256(low), upper(low));
+    let high = _mm256_max_ps(_mm512_castps512_ps256(high), upper(high));
+    let low = _mm256_xor_ps(low, _mm256_set1_ps(-0.0));
+    // Lanes of both, four each; then two, then one.
+    let lows = _mm256_permute2f128_ps::<0x20>(low, high);
+    let highs = _mm256_permute2f128_ps::<0x31>(low, high);
+    let four = _mm256_max_ps(lows, highs);
+    let two = _mm256_max_ps(four, _mm256_permute_ps::<0b01_00_11_10>(four));
+    let one = _mm256_max_ps(two, _mm256_permute_ps::<0b10_11_00_01>(two));
+    let high = _mm_cvtss_f32(_mm256_extractf128_ps::<1>(one));
+    (-_mm_cvtss_f32(_mm256_castps256_ps128(one)), high)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn half(x: f32) -> (F16, f32) {
+    let limit = _mm_set_ss(65_504.0);
+    let x = _mm_max_ss(_mm_min_ss(_mm_set_ss(x), limit), _mm_xor_ps(limit, _mm_set1_ps(-0.0)));
+    let half = _mm256_castps128_ps256(x);
+    let half = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(half);
+    let bits = _mm_extract_epi16::<0>(half) as u16;
+    let number = _mm256_cvtph_ps(half);
+    (F16(bits.to_le_bytes()), _mm_cvtss_f32(_mm256_castps256_ps128(number)))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn transpose(rows: [__m512; 16]) -> [__m512; 16] {
+    /// Two vectors by each of two shuffles.
+    macro_rules! pairs {
+        ($rows:expr, $apart:expr, $low:expr, $high:expr) => {{
+            let mut to = [_mm512_setzero_ps(); 16];
+            let mut i = 0;
+            while i < 16 {
+                let (a, b) = (i & !$apart, i | $apart);
+                to[i] = if i & $apart == 0 {
+                    $low($rows[a], $rows[b])
+                } else {
+                    $high($rows[a], $rows[b])
+                };
+                i += 1;
+            }
+            to
+        }};
+    }
+    let low_pd =
+        |a, b| _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+    let high_pd =
+        |a, b| _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+    // Within fours of lanes: rows 1 apart, then 2 apart.
+    let rows = pairs!(rows, 1, |a, b| _mm512_unpacklo_ps(a, b), |a, b| _mm512_unpackhi_ps(a, b));
+    let rows = pairs!(rows, 2, low_pd, high_pd);
+    // Fours of lanes: rows 4 apart, then 8 apart.
+    let even = |a, b| _mm512_shuffle_f32x4::<0b10_00_10_00>(a, b);
+    let odd = |a, b| _mm512_shuffle_f32x4::<0b11_01_11_01>(a, b);
+    let rows = pairs!(rows, 4, even, odd);
+    let mut rows = pairs!(rows, 8, even, odd);
+    // The two steps within fours leave the middle ones crossed.
+    for four in rows.as_chunks_mut::<4>().0 {
+        four.swap(1, 2);
+    }
+    rows
+}
