@@ -1,8 +1,8 @@
 //! 4-bit codes of unevenly spaced values: scales are found by trying sixteen at once.
 
 use super::Encode;
-use super::lanes::Lanes;
-use super::scale::{LARGEST_F16, f16, inverse, largest, rounded};
+use super::lanes::{LARGEST_F16, Lanes};
+use super::scale::{f16, inverse, largest, rounded};
 use super::search::{highest, lanes, lowest, power_to_one, relative};
 use crate::blocks::codebooks::IQ4;
 use crate::blocks::unpack::fence;

@@ -1,7 +1,6 @@
 //! Sixteen `f32` at once, which encoders are written in: a backend puts its vectors here, and
 //! an encoder gives the same bits with each.
 
-use core::array;
 use core::ops::{Add, Div, Mul, Sub};
 
 use crate::blocks::F16;
@@ -79,12 +78,41 @@ pub trait Lanes:
         (half, half.widened())
     }
 
+    /// [`half`](Self::half) of each lane.
+    #[inline(always)]
+    fn halves(self) -> ([F16; 16], Self) {
+        let limit = Self::splat(LARGEST_F16);
+        let numbers = self.min(limit).max(Self::splat(-LARGEST_F16)).to_array();
+        let mut halves = [[0; 2]; 16];
+        vector::to_f16(&numbers, &mut halves);
+        let halves = halves.map(F16);
+        (halves, Self::load(&halves.map(F16::to_f32)))
+    }
+
     /// Row `i` becomes lane `i` of every row.
     #[inline(always)]
     fn transpose(rows: [Self; 16]) -> [Self; 16] {
-        let rows = rows.map(Self::to_array);
-        array::from_fn(|column| Self::load(&array::from_fn(|row| rows[row][column])))
+        let mut columns = [[0.0; 16]; 16];
+        for (at, row) in rows.iter().enumerate() {
+            for (column, x) in columns.iter_mut().zip(row.to_array()) {
+                column[at & 15] = x;
+            }
+        }
+        let mut transposed = rows;
+        for (row, column) in transposed.iter_mut().zip(&columns) {
+            *row = Self::load(column);
+        }
+        transposed
     }
+}
+
+/// 1 / `scale`, and 0 where the magnitude of the scale is under 1e-30: codes are 0 there.
+#[inline(always)]
+pub(super) fn inverses<V: Lanes>(scale: V) -> V {
+    let (zero, tiny) = (V::splat(0.0), V::splat(1e-30));
+    let magnitude = scale.max(zero - scale);
+    let divisor = magnitude.where_less(tiny, tiny, scale);
+    magnitude.where_less(tiny, zero, V::splat(1.0) / divisor)
 }
 
 /// The largest f16.

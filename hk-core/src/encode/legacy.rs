@@ -1,75 +1,284 @@
 //! The legacy blocks of 32 weights.
+//!
+//! Scales are found for sixteen blocks at once, a lane each, so that nothing is summed across
+//! lanes; codes then for each block, sixteen weights at once. With importance, which is
+//! rare, blocks go one by one, and several scales are tried.
 
 use super::Encode;
-use super::lanes::{LARGEST_F16, Lanes};
+use super::lanes::{LARGEST_F16, Lanes, inverses};
 use super::scale::inverse;
+use super::search::relative;
 use crate::blocks::{BlockQ4_0, BlockQ4_1, BlockQ5_0, BlockQ5_1, BlockQ8_0, F16};
 
-/// 32 numbers.
+/// The 32 numbers of a block.
 type Pair<V> = [V; 2];
+
+/// How much of the range of the weights the codes span in a search.
+const SPANS: [f32; 8] = [1.0, 0.96, 0.92, 0.88, 0.84, 0.78, 0.7, 0.6];
 
 #[inline(always)]
 fn load<V: Lanes>(x: &[f32; 32]) -> Pair<V> {
-    let (low, high) = x.split_at(16);
-    let load = |x: &[f32]| V::load(x.as_array().unwrap_or(&[0.0; 16]));
-    [load(low), load(high)]
+    match x.as_chunks::<16>().0 {
+        [low, high] => [V::load(low), V::load(high)],
+        _ => [V::splat(0.0); 2],
+    }
 }
 
-/// The scale of codes from -`half` to `half - 1`, and the codes with `half` added.
+/// The codes of a block for its scale and, where it has one, its minimum.
+#[derive(Clone, Copy)]
+struct Coder {
+    inverse: f32,
+    minimum: f32,
+    low: f32,
+    high: f32,
+}
+
+impl Coder {
+    #[inline(always)]
+    fn code<V: Lanes>(self, x: V) -> V {
+        let code = (x - V::splat(self.minimum)) * V::splat(self.inverse);
+        code.max(V::splat(self.low)).min(V::splat(self.high)).round()
+    }
+
+    /// Codes, the lowest of which is 0.
+    #[inline(always)]
+    fn codes<V: Lanes>(self, x: Pair<V>) -> Pair<V> {
+        let low = V::splat(self.low);
+        [self.code(x[0]) - low, self.code(x[1]) - low]
+    }
+}
+
+/// Blocks that have a scale alone: codes from -`LOW` to `HIGH`.
+struct Symmetric<const LOW: u32, const HIGH: u32>;
+
+impl<const LOW: u32, const HIGH: u32> Symmetric<LOW, HIGH> {
+    #[inline(always)]
+    fn coder(scale: f32) -> Coder {
+        Self::inverse_coder(inverse(scale))
+    }
+
+    #[inline(always)]
+    fn inverse_coder(inverse: f32) -> Coder {
+        Coder { inverse, minimum: 0.0, low: -(LOW as f32), high: HIGH as f32 }
+    }
+
+    #[inline(always)]
+    fn code<V: Lanes>(x: V, inverse: V) -> V {
+        (x * inverse).max(V::splat(-(LOW as f32))).min(V::splat(HIGH as f32)).round()
+    }
+
+    /// The scales of up to sixteen blocks, and their inverses.
+    #[inline(always)]
+    fn scales<V: Lanes>(blocks: &[[f32; 32]]) -> ([F16; 16], [f32; 16]) {
+        let [first, last] = transposed::<V>(blocks);
+        let zero = V::splat(0.0);
+        let (mut low, mut high) = (zero, zero);
+        for (&first, &last) in first.iter().zip(&last) {
+            low = low.min(first.min(last));
+            high = high.max(first.max(last));
+        }
+        // The end that is further off gets the code that is.
+        let end = (zero - low).where_less(high, high, low);
+        let inverse = inverses(end * V::splat(-1.0 / LOW as f32));
+        let (mut xq, mut qq) = (zero, zero);
+        for (&first, &last) in first.iter().zip(&last) {
+            let q = [Self::code(first, inverse), Self::code(last, inverse)];
+            xq = xq + (first * q[0] + last * q[1]);
+            qq = qq + (q[0] * q[0] + q[1] * q[1]);
+        }
+        // The scale that fits these codes best.
+        let (scales, numbers) = (xq * inverses(qq)).halves();
+        (scales, inverses(numbers).to_array())
+    }
+
+    /// The scale that leaves the smallest weighted error.
+    #[inline(always)]
+    fn weighted<V: Lanes>(x: &[f32; 32], importance: &[f32; 32]) -> (F16, Coder) {
+        let (x, importance) = (load::<V>(x), load::<V>(importance));
+        let (low, high) = x[0].min(x[1]).ends(x[0].max(x[1]));
+        let end = if high > -low { high } else { low };
+        let widest = end * (-1.0 / LOW as f32);
+        let (mut best, mut most) = (widest, 0.0);
+        for span in SPANS {
+            // The other sign reaches further on the other side.
+            for scale in [widest * span, -widest * span] {
+                let offset = V::splat(LOW as f32);
+                let codes = Self::coder(scale).codes(x);
+                let q = [codes[0] - offset, codes[1] - offset];
+                let wq = [importance[0] * q[0], importance[1] * q[1]];
+                let xq = (x[0] * wq[0] + x[1] * wq[1]).sum();
+                let fitted = xq * inverse((q[0] * wq[0] + q[1] * wq[1]).sum());
+                // What the fitted scale takes off the sum of squares.
+                let gain = xq * fitted;
+                (best, most) = if gain > most { (fitted, gain) } else { (best, most) };
+            }
+        }
+        let (d, scale) = V::half(best);
+        (d, Self::coder(scale))
+    }
+}
+
+/// Blocks that have a minimum too: codes from 0 to `MOST`.
+struct Affine<const MOST: u32>;
+
+impl<const MOST: u32> Affine<MOST> {
+    #[inline(always)]
+    fn coder(inverse: f32, minimum: f32) -> Coder {
+        Coder { inverse, minimum, low: 0.0, high: MOST as f32 }
+    }
+
+    /// The scales of up to sixteen blocks, their minimums, and the inverses and numbers of these.
+    #[inline(always)]
+    fn scales<V: Lanes>(blocks: &[[f32; 32]]) -> ([[F16; 16]; 2], [[f32; 16]; 2]) {
+        let [first, last] = transposed::<V>(blocks);
+        let (mut low, mut high) = (V::splat(f32::MAX), V::splat(f32::MIN));
+        for (&first, &last) in first.iter().zip(&last) {
+            low = low.min(first.min(last));
+            high = high.max(first.max(last));
+        }
+        let (minimums, numbers) = low.halves();
+        let (scales, steps) = ((high - low) * V::splat(1.0 / MOST as f32)).halves();
+        ([scales, minimums], [inverses(steps).to_array(), numbers.to_array()])
+    }
+
+    /// The scale and minimum that leave the smallest weighted error.
+    #[inline(always)]
+    fn weighted<V: Lanes>(x: &[f32; 32], importance: &[f32; 32]) -> ([F16; 2], Coder) {
+        let (x, w) = (load::<V>(x), load::<V>(importance));
+        let (low, high) = x[0].min(x[1]).ends(x[0].max(x[1]));
+        let range = high - low;
+        let sum = |of: Pair<V>| (w[0] * of[0] + w[1] * of[1]).sum();
+        let (ones, x_sum) = (sum([V::splat(1.0); 2]), sum(x));
+        let mut best = ([V::half(0.0).0; 2], Self::coder(0.0, 0.0));
+        let mut least = f32::MAX;
+        for span in SPANS {
+            let shorter = low + range * (0.5 - 0.5 * span);
+            let widest = range * span / MOST as f32;
+            let q = Self::coder(inverse(widest), shorter).codes(x);
+            let (q_sum, qq, xq) =
+                (sum(q), sum([q[0] * q[0], q[1] * q[1]]), sum([x[0] * q[0], x[1] * q[1]]));
+            let determinant = ones * qq - q_sum * q_sum;
+            let fitted = (ones * xq - x_sum * q_sum) / determinant;
+            let fitted = if determinant > 1e-6 * (ones * qq) { fitted } else { widest };
+            for (scale, minimum) in
+                [(widest, shorter), (fitted, (x_sum - fitted * q_sum) * inverse(ones))]
+            {
+                let ((d, scale), (m, minimum)) = (V::half(scale), V::half(minimum));
+                let coder = Self::coder(inverse(scale), minimum);
+                let off = |x: V, q: V| {
+                    let off = (V::splat(scale) * q + V::splat(minimum)) - x;
+                    off * off
+                };
+                let q = coder.codes(x);
+                let error = sum([off(x[0], q[0]), off(x[1], q[1])]);
+                if error < least {
+                    (best, least) = (([d, m], coder), error);
+                }
+            }
+        }
+        best
+    }
+}
+
+/// The numbers of up to sixteen blocks, a block a lane: those of the first halves, and of the
+/// last. Lanes without a block are 0.
 #[inline(always)]
-fn symmetric<V: Lanes>(x: &[f32; 32], half: f32) -> (F16, Pair<V>) {
-    let x: Pair<V> = load(x);
-    let (low, high) = x[0].min(x[1]).ends(x[0].max(x[1]));
-    let end = if high > -low { high } else { low };
-    let code =
-        |x: V, inverse: V| (x * inverse).max(V::splat(-half)).min(V::splat(half - 1.0)).round();
-    let inv = V::splat(inverse(end / -half));
-    let q = [code(x[0], inv), code(x[1], inv)];
-    let xq = (x[0] * q[0] + x[1] * q[1]).sum();
-    let qq = (q[0] * q[0] + q[1] * q[1]).sum();
-    let (d, scale) = V::half(xq * inverse(qq));
-    let inv = V::splat(inverse(scale));
-    let half = V::splat(half);
-    (d, [code(x[0], inv) + half, code(x[1], inv) + half])
+fn transposed<V: Lanes>(blocks: &[[f32; 32]]) -> [[V; 16]; 2] {
+    let (mut first, mut last) = ([V::splat(0.0); 16], [V::splat(0.0); 16]);
+    for ((first, last), block) in first.iter_mut().zip(&mut last).zip(blocks) {
+        [*first, *last] = load(block);
+    }
+    [V::transpose(first), V::transpose(last)]
 }
 
-/// The scale and minimum of codes from 0 to `most`, and the codes.
-#[inline(always)]
-fn affine<V: Lanes>(x: &[f32; 32], most: f32) -> (F16, F16, Pair<V>) {
-    let x: Pair<V> = load(x);
-    let (low, high) = x[0].min(x[1]).ends(x[0].max(x[1]));
-    let (d, scale) = V::half((high - low) / most);
-    let (m, minimum) = V::half(low);
-    let (inv, minimum) = (V::splat(inverse(scale)), V::splat(minimum));
-    let code = |x: V| ((x - minimum) * inv).max(V::splat(0.0)).min(V::splat(most)).round();
-    (d, m, [code(x[0]), code(x[1])])
+/// What blocks of a scale have in common.
+trait WithScale<const LOW: u32, const HIGH: u32>: Sized {
+    fn pack<V: Lanes>(d: F16, codes: Pair<V>) -> Self;
+
+    #[inline(always)]
+    fn one<V: Lanes>(weights: &[f32; 32], importance: Option<&[f32; 32]>) -> Self {
+        let (d, coder) = Symmetric::<LOW, HIGH>::weighted::<V>(weights, &relative(importance));
+        Self::pack(d, coder.codes::<V>(load(weights)))
+    }
+
+    #[inline(always)]
+    fn all<V: Lanes>(weights: &[[f32; 32]], out: &mut [Self]) {
+        for (weights, out) in weights.chunks(16).zip(out.chunks_mut(16)) {
+            let (scales, inverses) = Symmetric::<LOW, HIGH>::scales::<V>(weights);
+            for (((out, x), d), inverse) in out.iter_mut().zip(weights).zip(scales).zip(inverses) {
+                let coder = Symmetric::<LOW, HIGH>::inverse_coder(inverse);
+                *out = Self::pack(d, coder.codes::<V>(load(x)));
+            }
+        }
+    }
 }
 
-/// The low four bits of codes, as `nibbles` of [`blocks`](crate::blocks) has them.
+/// What blocks of a scale and a minimum have in common.
+trait WithMinimum<const MOST: u32>: Sized {
+    fn pack<V: Lanes>(d: F16, m: F16, codes: Pair<V>) -> Self;
+
+    #[inline(always)]
+    fn one<V: Lanes>(weights: &[f32; 32], importance: Option<&[f32; 32]>) -> Self {
+        let ([d, m], coder) = Affine::<MOST>::weighted::<V>(weights, &relative(importance));
+        Self::pack(d, m, coder.codes::<V>(load(weights)))
+    }
+
+    #[inline(always)]
+    fn all<V: Lanes>(weights: &[[f32; 32]], out: &mut [Self]) {
+        for (weights, out) in weights.chunks(16).zip(out.chunks_mut(16)) {
+            let ([scales, minimums], [inverses, numbers]) = Affine::<MOST>::scales::<V>(weights);
+            let terms = scales.into_iter().zip(minimums).zip(inverses.into_iter().zip(numbers));
+            for ((out, x), ((d, m), (inverse, minimum))) in out.iter_mut().zip(weights).zip(terms) {
+                let coder = Affine::<MOST>::coder(inverse, minimum);
+                *out = Self::pack(d, m, coder.codes::<V>(load(x)));
+            }
+        }
+    }
+}
+
+/// The low four bits of codes under 16, those of the first half in the low nibbles.
 #[inline(always)]
 fn nibbles<V: Lanes>([low, high]: Pair<V>) -> [u8; 16] {
-    // 16 times the upper code fits a byte once its fifth bit is off.
     (low + high * V::splat(16.0)).to_bytes()
 }
 
-/// The fifth bits of codes, bit `i` that of weight `i`.
+/// The fifth bits of codes, bit `i` that of weight `i`, and the codes without them.
 #[inline(always)]
 fn fifth_bits<V: Lanes>(codes: Pair<V>) -> ([u8; 4], Pair<V>) {
-    let limit = V::splat(15.5);
-    let off = |code: V| limit.where_less(code, code - V::splat(16.0), code);
-    let [low, high] = codes.map(|code| limit.less(code));
-    let [l0, l1] = low.to_le_bytes();
-    let [h0, h1] = high.to_le_bytes();
-    ([l0, l1, h0, h1], [off(codes[0]), off(codes[1])])
+    let most = V::splat(15.0);
+    let ([low, high], more) = (codes, V::splat(16.0));
+    let bits = u32::from(most.less(low)) | u32::from(most.less(high)) << 16;
+    let low = most.where_less(low, low - more, low);
+    let high = most.where_less(high, high - more, high);
+    (bits.to_le_bytes(), [low, high])
+}
+
+impl WithScale<8, 7> for BlockQ4_0 {
+    #[inline(always)]
+    fn pack<V: Lanes>(d: F16, codes: Pair<V>) -> Self {
+        BlockQ4_0 { d, qs: nibbles(codes) }
+    }
 }
 
 impl Encode<32> for BlockQ4_0 {
     const LARGEST: f32 = 8.0 * LARGEST_F16;
 
     #[inline(always)]
-    fn encode<V: Lanes>(weights: &[f32; 32], _: Option<&[f32; 32]>) -> Self {
-        let (d, codes) = symmetric::<V>(weights, 8.0);
-        BlockQ4_0 { d, qs: nibbles(codes) }
+    fn encode<V: Lanes>(weights: &[f32; 32], importance: Option<&[f32; 32]>) -> Self {
+        Self::one::<V>(weights, importance)
+    }
+
+    #[inline(always)]
+    fn encode_all<V: Lanes>(weights: &[[f32; 32]], out: &mut [Self]) {
+        Self::all::<V>(weights, out);
+    }
+}
+
+impl WithScale<16, 15> for BlockQ5_0 {
+    #[inline(always)]
+    fn pack<V: Lanes>(d: F16, codes: Pair<V>) -> Self {
+        let (qh, codes) = fifth_bits(codes);
+        BlockQ5_0 { d, qh, qs: nibbles(codes) }
     }
 }
 
@@ -77,10 +286,20 @@ impl Encode<32> for BlockQ5_0 {
     const LARGEST: f32 = 16.0 * LARGEST_F16;
 
     #[inline(always)]
-    fn encode<V: Lanes>(weights: &[f32; 32], _: Option<&[f32; 32]>) -> Self {
-        let (d, codes) = symmetric::<V>(weights, 16.0);
-        let (qh, codes) = fifth_bits(codes);
-        BlockQ5_0 { d, qh, qs: nibbles(codes) }
+    fn encode<V: Lanes>(weights: &[f32; 32], importance: Option<&[f32; 32]>) -> Self {
+        Self::one::<V>(weights, importance)
+    }
+
+    #[inline(always)]
+    fn encode_all<V: Lanes>(weights: &[[f32; 32]], out: &mut [Self]) {
+        Self::all::<V>(weights, out);
+    }
+}
+
+impl WithMinimum<15> for BlockQ4_1 {
+    #[inline(always)]
+    fn pack<V: Lanes>(d: F16, m: F16, codes: Pair<V>) -> Self {
+        BlockQ4_1 { d, m, qs: nibbles(codes) }
     }
 }
 
@@ -88,9 +307,21 @@ impl Encode<32> for BlockQ4_1 {
     const LARGEST: f32 = LARGEST_F16;
 
     #[inline(always)]
-    fn encode<V: Lanes>(weights: &[f32; 32], _: Option<&[f32; 32]>) -> Self {
-        let (d, m, codes) = affine::<V>(weights, 15.0);
-        BlockQ4_1 { d, m, qs: nibbles(codes) }
+    fn encode<V: Lanes>(weights: &[f32; 32], importance: Option<&[f32; 32]>) -> Self {
+        Self::one::<V>(weights, importance)
+    }
+
+    #[inline(always)]
+    fn encode_all<V: Lanes>(weights: &[[f32; 32]], out: &mut [Self]) {
+        Self::all::<V>(weights, out);
+    }
+}
+
+impl WithMinimum<31> for BlockQ5_1 {
+    #[inline(always)]
+    fn pack<V: Lanes>(d: F16, m: F16, codes: Pair<V>) -> Self {
+        let (qh, codes) = fifth_bits(codes);
+        BlockQ5_1 { d, m, qh, qs: nibbles(codes) }
     }
 }
 
@@ -98,10 +329,24 @@ impl Encode<32> for BlockQ5_1 {
     const LARGEST: f32 = LARGEST_F16;
 
     #[inline(always)]
-    fn encode<V: Lanes>(weights: &[f32; 32], _: Option<&[f32; 32]>) -> Self {
-        let (d, m, codes) = affine::<V>(weights, 31.0);
-        let (qh, codes) = fifth_bits(codes);
-        BlockQ5_1 { d, m, qh, qs: nibbles(codes) }
+    fn encode<V: Lanes>(weights: &[f32; 32], importance: Option<&[f32; 32]>) -> Self {
+        Self::one::<V>(weights, importance)
+    }
+
+    #[inline(always)]
+    fn encode_all<V: Lanes>(weights: &[[f32; 32]], out: &mut [Self]) {
+        Self::all::<V>(weights, out);
+    }
+}
+
+impl WithScale<127, 127> for BlockQ8_0 {
+    #[inline(always)]
+    fn pack<V: Lanes>(d: F16, codes: Pair<V>) -> Self {
+        let mut qs = [0; 32];
+        for (qs, codes) in qs.as_chunks_mut::<16>().0.iter_mut().zip(codes) {
+            *qs = codes.to_bytes().map(|code| code.wrapping_sub(127) as i8);
+        }
+        BlockQ8_0 { d, qs }
     }
 }
 
@@ -109,16 +354,12 @@ impl Encode<32> for BlockQ8_0 {
     const LARGEST: f32 = 127.0 * LARGEST_F16;
 
     #[inline(always)]
-    fn encode<V: Lanes>(weights: &[f32; 32], _: Option<&[f32; 32]>) -> Self {
-        let x: Pair<V> = load(weights);
-        let (low, high) = x[0].min(x[1]).ends(x[0].max(x[1]));
-        let (d, scale) = V::half(if high > -low { high } else { -low } / 127.0);
-        let inv = V::splat(inverse(scale));
-        let code = |x: V| (x * inv).max(V::splat(-127.0)).min(V::splat(127.0)).round();
-        let mut qs = [0; 32];
-        for (qs, x) in qs.as_chunks_mut::<16>().0.iter_mut().zip(x) {
-            *qs = (code(x) + V::splat(128.0)).to_bytes().map(|code| (code ^ 0x80) as i8);
-        }
-        BlockQ8_0 { d, qs }
+    fn encode<V: Lanes>(weights: &[f32; 32], importance: Option<&[f32; 32]>) -> Self {
+        Self::one::<V>(weights, importance)
+    }
+
+    #[inline(always)]
+    fn encode_all<V: Lanes>(weights: &[[f32; 32]], out: &mut [Self]) {
+        Self::all::<V>(weights, out);
     }
 }

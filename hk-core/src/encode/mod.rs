@@ -30,7 +30,7 @@ use crate::error::{Error, ErrorKind};
 use crate::storage::{Geometry, StorageType};
 
 /// A block that can be made of `N` weights.
-pub trait Encode<const N: usize>: Block<N> + IntoBytes {
+pub trait Encode<const N: usize>: Block<N> + IntoBytes + Sized {
     /// The largest magnitude that a block of this type can hold.
     const LARGEST: f32;
 
@@ -41,6 +41,15 @@ pub trait Encode<const N: usize>: Block<N> + IntoBytes {
     /// `#[inline(always)]`, since a backend compiles it anew for an instruction set, with
     /// vectors `V` of its own.
     fn encode<V: Lanes>(weights: &[f32; N], importance: Option<&[f32; N]>) -> Self;
+
+    /// Consecutive blocks where there is no importance, as many as both slices have. Types for
+    /// which blocks one by one are not the fastest way have their own.
+    #[inline(always)]
+    fn encode_all<V: Lanes>(weights: &[[f32; N]], out: &mut [Self]) {
+        for (weights, out) in weights.iter().zip(out) {
+            *out = Self::encode::<V>(weights, None);
+        }
+    }
 }
 
 /// What is done with an encoder, once the type is known.
@@ -283,11 +292,7 @@ pub fn encode_blocks<B: Encode<N>, V: Lanes, const N: usize>(
             return Err(out_of_range(B::STORAGE, flat, B::LARGEST, at as u64 * PIECE as u64));
         }
         match &mut importance {
-            None => {
-                for (weights, out) in weights.iter().zip(out) {
-                    *out = B::encode::<V>(weights, None);
-                }
-            }
+            None => B::encode_all::<V>(weights, out),
             Some(importance) => {
                 for ((weights, out), importance) in weights.iter().zip(out).zip(importance) {
                     *out = B::encode::<V>(weights, Some(importance));

@@ -1,17 +1,18 @@
 //! What encoders share: rounding to whole numbers and to f16, and sums in a fixed order.
 
+#[cfg(any(feature = "i-quants", feature = "ternary"))]
+use super::lanes::{Lanes, Sixteen};
+#[cfg(any(feature = "i-quants", feature = "ternary"))]
 use crate::blocks::F16;
 use crate::blocks::unpack::fence;
-use crate::vector;
 
 /// 1.5 * 2^23: added to a number below 2^22, it leaves no bits for a fraction, so that the
 /// addition itself rounds half to even, into the low bits of the sum.
+#[cfg(feature = "i-quants")]
 const ROUND: f32 = 12_582_912.0;
 
-/// The largest f16.
-pub(super) const LARGEST_F16: f32 = 65_504.0;
-
 /// The nearest whole number of one below 2^22, ties to even.
+#[cfg(feature = "i-quants")]
 #[inline(always)]
 pub(super) fn rounded(x: f32) -> i32 {
     (x + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i32
@@ -19,13 +20,10 @@ pub(super) fn rounded(x: f32) -> i32 {
 
 /// The f16 nearest to a scale; the largest one where it is larger. And the number that this
 /// is.
+#[cfg(any(feature = "i-quants", feature = "ternary"))]
 #[inline(always)]
 pub(super) fn f16(scale: f32) -> (F16, f32) {
-    let scale = scale.clamp(-LARGEST_F16, LARGEST_F16);
-    let mut half = [[0; 2]];
-    vector::to_f16(&[scale], &mut half);
-    let half = F16(half[0]);
-    (half, half.widened())
+    Sixteen::half(scale)
 }
 
 /// 1 / `scale`, and 0 where that is not finite: codes of such a block are 0.

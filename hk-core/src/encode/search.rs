@@ -1,6 +1,8 @@
 //! What searches for scales share, those that try sixteen at once in lanes.
 
-use super::scale::{fold_with, largest};
+#[cfg(any(feature = "i-quants", feature = "ternary", feature = "fp4"))]
+use super::scale::fold_with;
+use super::scale::largest;
 
 /// The lane of the smallest of numbers that are not negative, to 20 bits; the first of them.
 #[cfg(any(feature = "fp4", feature = "i-quants"))]
@@ -20,6 +22,7 @@ pub(super) fn highest(gains: &[f32; 16]) -> usize {
 }
 
 /// Sixteen lanes, each from its number.
+#[cfg(any(feature = "i-quants", feature = "ternary", feature = "fp4"))]
 #[inline(always)]
 pub(super) fn lanes<T: Copy + Default>(of: impl Fn(usize) -> T) -> [T; 16] {
     let mut lanes = [T::default(); 16];

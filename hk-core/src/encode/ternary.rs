@@ -1,8 +1,8 @@
 //! Ternary weights: one scale for 256 of them.
 
 use super::Encode;
-use super::lanes::Lanes;
-use super::scale::{LARGEST_F16, f16, largest};
+use super::lanes::{LARGEST_F16, Lanes};
+use super::scale::{f16, largest};
 use super::search::{highest, lanes, power_to_one, relative};
 use crate::blocks::unpack::fence;
 use crate::blocks::{BlockTq1_0, BlockTq2_0, F16};

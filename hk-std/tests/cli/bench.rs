@@ -23,6 +23,7 @@ fn json_has_the_fields_that_scripts_rely_on() {
         ("q4_k", "dequantize"),
         ("q4_k", "dot"),
         ("q4_k", "prompt"),
+        ("q4_k", "quantize"),
     ];
     assert_eq!(cases, expected.map(|(name, op)| (name.to_owned(), op.to_owned())));
     for row in rows {

@@ -1,8 +1,9 @@
 //! Scales and minimums: weight = scale * code - minimum (`q2_k`, `q4_k`, `q5_k`).
 
-use super::{Rows, codes, counted, inverse};
+use super::{Rows, codes, counted};
 use crate::blocks::F16;
-use crate::encode::lanes::Lanes;
+use crate::encode::lanes::{Lanes, inverses};
+use crate::encode::scale::inverse;
 
 /// What a super-block is made of.
 pub(super) struct Found {
@@ -86,7 +87,7 @@ impl<V: Lanes, const MOST: u32, const TOP: u32, const PAIRS: bool> Weights<V, MO
     /// The squared error of each sub-block.
     #[inline(always)]
     fn error(&self, Terms { scale, minimum }: Terms<V>) -> V {
-        let inverse = inverse(scale);
+        let inverse = inverses(scale);
         let mut error = V::splat(0.0);
         for (i, &x) in self.x.iter().enumerate() {
             let q = Self::code(x, minimum, inverse);
@@ -98,7 +99,7 @@ impl<V: Lanes, const MOST: u32, const TOP: u32, const PAIRS: bool> Weights<V, MO
 
     #[inline(always)]
     fn sums(&self, Terms { scale, minimum }: Terms<V>) -> Sums<V> {
-        let inverse = inverse(scale);
+        let inverse = inverses(scale);
         let zero = V::splat(0.0);
         let (mut sq, mut sqq, mut sxq) = (zero, zero, zero);
         for (i, &x) in self.x.iter().enumerate() {
@@ -119,13 +120,13 @@ impl<V: Lanes, const MOST: u32, const TOP: u32, const PAIRS: bool> Weights<V, MO
         let determinant = self.ones * qq - q * q;
         // All codes are the same where it is nothing but rounding.
         let flat = determinant.where_less(V::splat(1e-6) * (self.ones * qq), V::splat(1.0), zero);
-        let over = inverse(determinant);
+        let over = inverses(determinant);
         let both = Terms {
             scale: (self.ones * xq - self.sum * q) * over,
             minimum: (q * xq - self.sum * qq) * over,
         };
         // A minimum is not negative: then the scale alone is fitted.
-        let alone = Terms { scale: xq * inverse(qq), minimum: zero };
+        let alone = Terms { scale: xq * inverses(qq), minimum: zero };
         let fitted = Terms::where_less(both.minimum, zero, alone, both);
         let fitted = Terms::where_less(fitted.scale, zero, terms, fitted);
         Terms::where_less(zero, flat, terms, fitted)
@@ -179,7 +180,7 @@ impl<V: Lanes, const MOST: u32, const TOP: u32, const PAIRS: bool> Weights<V, MO
     fn neighbours(&self, whole: Terms<V>, ds: [f32; 2]) -> (Terms<V>, V) {
         let mut best = whole;
         let mut least = self.error(Self::scaled(whole, ds));
-        let over = V::splat(super::super::scale::inverse(ds[1]));
+        let over = V::splat(inverse(ds[1]));
         for step in [-1.0, 0.0, 1.0] {
             let scale = Self::whole(whole.scale + V::splat(step));
             let scaled = Self::scaled(Terms { scale, minimum: whole.minimum }, ds);
@@ -231,8 +232,9 @@ pub(super) fn search<V: Lanes, const MOST: u32, const TOP: u32, const PAIRS: boo
     let zero = Terms { scale: V::splat(0.0), minimum: V::splat(0.0) };
     let (mut best, mut best_ds, mut least) = (zero, [V::half(0.0); 2], f32::MAX);
     for top in TOPS {
-        let mut ds = [scale, minimum].map(|most| V::half(most / (TOP as f32 * top)));
-        let over = ds.map(|(_, d)| super::super::scale::inverse(d));
+        let step = 1.0 / (TOP as f32 * top);
+        let mut ds = [V::half(scale * step), V::half(minimum * step)];
+        let over = ds.map(|(_, d)| inverse(d));
         let mut whole = Terms {
             scale: Weights::<V, MOST, TOP, PAIRS>::whole(terms.scale * V::splat(over[0])),
             minimum: Weights::<V, MOST, TOP, PAIRS>::whole(terms.minimum * V::splat(over[1])),
@@ -255,8 +257,11 @@ pub(super) fn search<V: Lanes, const MOST: u32, const TOP: u32, const PAIRS: boo
     }
     let [(d, scale), (dmin, minimum)] = best_ds;
     let terms = Weights::<V, MOST, TOP, PAIRS>::scaled(best, [scale, minimum]);
-    let inverse = inverse(terms.scale);
-    let rows = weights.x.map(|x| Weights::<V, MOST, TOP, PAIRS>::code(x, terms.minimum, inverse));
+    let inverse = inverses(terms.scale);
+    let mut rows = weights.x;
+    for row in &mut rows {
+        *row = Weights::<V, MOST, TOP, PAIRS>::code(*row, terms.minimum, inverse);
+    }
     Found {
         d,
         dmin,

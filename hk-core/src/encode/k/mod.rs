@@ -56,24 +56,6 @@ fn counted<V: Lanes>(importance: &Option<Rows<V>>, i: usize, x: V) -> V {
     }
 }
 
-/// 1 / `scale`, and 0 where the scale is hardly more than that.
-#[inline(always)]
-fn inverse<V: Lanes>(scale: V) -> V {
-    let (zero, tiny) = (V::splat(0.0), V::splat(1e-30));
-    let magnitude = scale.max(zero - scale);
-    magnitude.where_less(
-        tiny,
-        zero,
-        V::splat(1.0) / scale.max(zero - scale).max(tiny) * sign(scale),
-    )
-}
-
-/// 1 with the sign of `x`.
-#[inline(always)]
-fn sign<V: Lanes>(x: V) -> V {
-    x.where_less(V::splat(0.0), V::splat(-1.0), V::splat(1.0))
-}
-
 impl Encode<256> for BlockQ2K {
     const LARGEST: f32 = 15.0 * LARGEST_F16;
 

@@ -1,8 +1,9 @@
 //! Signed scales without minimums: weight = scale * code (`q3_k`, `q6_k`).
 
-use super::{Rows, codes, counted, inverse};
+use super::{Rows, codes, counted};
 use crate::blocks::F16;
-use crate::encode::lanes::Lanes;
+use crate::encode::lanes::{Lanes, inverses};
+use crate::encode::scale::inverse;
 
 /// What a super-block is made of.
 pub(super) struct Found {
@@ -35,7 +36,7 @@ impl<V: Lanes, const HALF: u32, const TOP: u32> Weights<V, HALF, TOP> {
     /// The squared error of each sub-block.
     #[inline(always)]
     fn error(&self, scale: V) -> V {
-        let inverse = inverse(scale);
+        let inverse = inverses(scale);
         let mut error = V::splat(0.0);
         for (i, &x) in self.x.iter().enumerate() {
             let off = scale * Self::code(x, inverse) - x;
@@ -47,7 +48,7 @@ impl<V: Lanes, const HALF: u32, const TOP: u32> Weights<V, HALF, TOP> {
     /// Sums over the codes of each sub-block: of weight times code, and of codes squared.
     #[inline(always)]
     fn sums(&self, scale: V) -> (V, V) {
-        let inverse = inverse(scale);
+        let inverse = inverses(scale);
         let (mut xq, mut qq) = (V::splat(0.0), V::splat(0.0));
         for (i, &x) in self.x.iter().enumerate() {
             let q = Self::code(x, inverse);
@@ -73,14 +74,14 @@ impl<V: Lanes, const HALF: u32, const TOP: u32> Weights<V, HALF, TOP> {
         let (mut best, mut most) = (widest, zero);
         for span in SPANS {
             let (xq, qq) = self.sums(widest * V::splat(span));
-            let fitted = xq * inverse(qq);
+            let fitted = xq * inverses(qq);
             // What the fitted scale takes off the sum of squares.
             let gain = xq * fitted;
             best = most.where_less(gain, fitted, best);
             most = gain.max(most);
         }
         let (xq, qq) = self.sums(best);
-        let fitted = xq * inverse(qq);
+        let fitted = xq * inverses(qq);
         most.where_less(xq * fitted, fitted, best)
     }
 
@@ -118,7 +119,7 @@ pub(super) fn search<V: Lanes, const HALF: u32, const TOP: u32>(
     let (low, high) = scales.ends(scales);
     let end = if high > -low { high } else { low };
     let mut d = V::half(end / -(TOP as f32));
-    let over = super::super::scale::inverse(d.1);
+    let over = inverse(d.1);
     let mut whole = Weights::<V, HALF, TOP>::whole(scales * V::splat(over));
     let (mut best, mut best_d, mut least) = (whole, d, f32::MAX);
     for _ in 0..ROUNDS {
@@ -139,9 +140,12 @@ pub(super) fn search<V: Lanes, const HALF: u32, const TOP: u32>(
         (best, best_d) = (whole, d);
     }
     let (d, number) = best_d;
-    let inverse = inverse(V::splat(number) * best);
+    let inverse = inverses(V::splat(number) * best);
     let half = V::splat(HALF as f32);
-    let rows = weights.x.map(|x| Weights::<V, HALF, TOP>::code(x, inverse) + half);
+    let mut rows = weights.x;
+    for row in &mut rows {
+        *row = Weights::<V, HALF, TOP>::code(*row, inverse) + half;
+    }
     let scales = (best + V::splat(TOP as f32)).to_bytes();
     Found { d, scales, codes: codes(rows) }
 }

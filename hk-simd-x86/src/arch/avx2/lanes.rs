@@ -109,20 +109,25 @@ impl Lanes for Floats {
 
     #[inline(always)]
     fn less(self, other: Self) -> u16 {
-        let less = |a, b| with_features!(less(a, b));
-        (less(self.0, other.0) | less(self.1, other.1) << 8) as u16
+        let low = with_features!(less(self.0, other.0));
+        let high = with_features!(less(self.1, other.1));
+        (low | high << 8) as u16
     }
 
     #[inline(always)]
     fn where_less(self, other: Self, yes: Self, no: Self) -> Self {
-        let blend = |a, b, yes, no| with_features!(where_less(a, b, yes, no));
-        Floats(blend(self.0, other.0, yes.0, no.0), blend(self.1, other.1, yes.1, no.1))
+        Floats(
+            with_features!(where_less(self.0, other.0, yes.0, no.0)),
+            with_features!(where_less(self.1, other.1, yes.1, no.1)),
+        )
     }
 
     #[inline(always)]
     fn swap_pairs(self) -> Self {
-        let swap = |x| with_features!(_mm256_permute_ps::<0b10_11_00_01>(x));
-        Floats(swap(self.0), swap(self.1))
+        Floats(
+            with_features!(_mm256_permute_ps::<0b10_11_00_01>(self.0)),
+            with_features!(_mm256_permute_ps::<0b10_11_00_01>(self.1)),
+        )
     }
 
     #[inline(always)]
@@ -146,6 +151,24 @@ impl Lanes for Floats {
     fn half(x: f32) -> (F16, f32) {
         with_features!(half(x))
     }
+
+    #[inline(always)]
+    fn halves(self) -> ([F16; 16], Self) {
+        let (low, first) = with_features!(halves(self.0));
+        let (high, last) = with_features!(halves(self.1));
+        (zerocopy::transmute!([low, high]), Floats(first, last))
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn halves(x: __m256) -> ([F16; 8], __m256) {
+    let x = _mm256_max_ps(_mm256_min_ps(x, _mm256_set1_ps(65_504.0)), _mm256_set1_ps(-65_504.0));
+    let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
+    let mut array = [[0_u8; 2]; 8];
+    // SAFETY: the array has the size of the vector.
+    unsafe { _mm_storeu_si128(array.as_mut_ptr().cast(), halves) };
+    (zerocopy::transmute!(array), _mm256_cvtph_ps(halves))
 }
 
 /// A bit for each lane of `a` that is less than that of `b`.
@@ -169,8 +192,9 @@ fn to_bytes(low: __m256, high: __m256) -> [u8; 16] {
     // Fours of words stand crosswise now.
     let words = _mm256_permute4x64_epi64::<0b11_01_10_00>(words);
     let (low, high) = (_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
+    let narrow = _mm_packus_epi16(low, high);
     // SAFETY: the array has the size of the vector.
-    unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), _mm_packus_epi16(low, high)) };
+    unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), narrow) };
     bytes
 }
 

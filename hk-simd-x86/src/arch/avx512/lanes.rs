@@ -119,8 +119,14 @@ impl Lanes for Floats {
     }
 
     #[inline(always)]
+    fn halves(self) -> ([F16; 16], Self) {
+        let (halves, numbers) = with_features!(halves(self.0));
+        (halves, Floats(numbers))
+    }
+
+    #[inline(always)]
     fn transpose(rows: [Self; 16]) -> [Self; 16] {
-        with_features!(transpose(rows.map(|row| row.0))).map(Floats)
+        with_features!(transpose(rows))
     }
 }
 
@@ -181,39 +187,80 @@ fn half(x: f32) -> (F16, f32) {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn transpose(rows: [__m512; 16]) -> [__m512; 16] {
-    /// Two vectors by each of two shuffles.
+fn halves(x: __m512) -> ([F16; 16], __m512) {
+    let limit = _mm512_set1_ps(65_504.0);
+    let x = _mm512_max_ps(_mm512_min_ps(x, limit), _mm512_set1_ps(-65_504.0));
+    let low = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm512_castps512_ps256(x));
+    let high = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(upper(x));
+    let both = _mm256_set_m128i(high, low);
+    let mut halves = [[0_u8; 2]; 16];
+    // SAFETY: the array has the size of the vector.
+    unsafe { _mm256_storeu_si256(halves.as_mut_ptr().cast(), both) };
+    (zerocopy::transmute!(halves), _mm512_cvtph_ps(both))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn transpose(rows: [Floats; 16]) -> [Floats; 16] {
+    /// Two vectors, `APART` rows apart, by each of two shuffles. Spelled out as a macro, since
+    /// a function that is given functions need not be compiled for this level.
     macro_rules! pairs {
-        ($rows:expr, $apart:expr, $low:expr, $high:expr) => {{
-            let mut to = [_mm512_setzero_ps(); 16];
+        ($rows:expr, $apart:expr, $low:ident, $high:ident) => {{
+            let mut to = $rows;
             let mut i = 0;
             while i < 16 {
-                let (a, b) = (i & !$apart, i | $apart);
-                to[i] = if i & $apart == 0 {
-                    $low($rows[a], $rows[b])
-                } else {
-                    $high($rows[a], $rows[b])
-                };
+                let (a, b) = ($rows[i & !$apart].0, $rows[i | $apart].0);
+                to[i] = Floats(if i & $apart == 0 { $low(a, b) } else { $high(a, b) });
                 i += 1;
             }
             to
         }};
     }
-    let low_pd =
-        |a, b| _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
-    let high_pd =
-        |a, b| _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
     // Within fours of lanes: rows 1 apart, then 2 apart.
-    let rows = pairs!(rows, 1, |a, b| _mm512_unpacklo_ps(a, b), |a, b| _mm512_unpackhi_ps(a, b));
-    let rows = pairs!(rows, 2, low_pd, high_pd);
+    let rows = pairs!(rows, 1, low_words, high_words);
+    let rows = pairs!(rows, 2, low_pairs, high_pairs);
     // Fours of lanes: rows 4 apart, then 8 apart.
-    let even = |a, b| _mm512_shuffle_f32x4::<0b10_00_10_00>(a, b);
-    let odd = |a, b| _mm512_shuffle_f32x4::<0b11_01_11_01>(a, b);
-    let rows = pairs!(rows, 4, even, odd);
-    let mut rows = pairs!(rows, 8, even, odd);
+    let rows = pairs!(rows, 4, even_fours, odd_fours);
+    let mut rows = pairs!(rows, 8, even_fours, odd_fours);
     // The two steps within fours leave the middle ones crossed.
     for four in rows.as_chunks_mut::<4>().0 {
         four.swap(1, 2);
     }
     rows
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn low_words(a: __m512, b: __m512) -> __m512 {
+    _mm512_unpacklo_ps(a, b)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn high_words(a: __m512, b: __m512) -> __m512 {
+    _mm512_unpackhi_ps(a, b)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn low_pairs(a: __m512, b: __m512) -> __m512 {
+    _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn high_pairs(a: __m512, b: __m512) -> __m512 {
+    _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn even_fours(a: __m512, b: __m512) -> __m512 {
+    _mm512_shuffle_f32x4::<0b10_00_10_00>(a, b)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn odd_fours(a: __m512, b: __m512) -> __m512 {
+    _mm512_shuffle_f32x4::<0b11_01_11_01>(a, b)
 }
