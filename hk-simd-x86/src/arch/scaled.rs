@@ -1,4 +1,4 @@
-//! Blocks of codes with scales beside them: what both levels share.
+//! Blocks of codes with scales beside them, and 2:4 groups: what both levels share.
 
 use hk_core::blocks::ScaledBlocks;
 use hk_core::{Backend, Error, Portable};
@@ -56,4 +56,23 @@ pub(super) static E4M3: [f32; 256] = {
         code += 1;
     }
     scales
+};
+
+/// For the indexes of a 2:4 group, a nibble, two bits for each of its weights: 0 for the first
+/// value, 2 for the second, which goes before the first where both have one place, and 1 for
+/// none.
+pub(super) static GROUP_CODES: [u8; 16] = {
+    let mut codes = [0; 16];
+    let mut indexes = 0;
+    while indexes < 16 {
+        let (first, second) = (indexes & 3, indexes >> 2);
+        let mut weight = 0;
+        while weight < 4 {
+            let code = if weight == second { 2 } else { (weight != first) as u8 };
+            codes[indexes] |= code << (2 * weight);
+            weight += 1;
+        }
+        indexes += 1;
+    }
+    codes
 };

@@ -5,7 +5,8 @@ use crate::arch::intrinsics::*;
 
 use hk_core::blocks;
 
-use super::vector::{load, store};
+use super::vector::{load, load_half, store};
+use crate::arch::scaled::GROUP_CODES;
 
 /// For each mask of eight weights which value each gets, and a sign bit where it gets none.
 static OF_MASK: [[u8; 8]; 256] = {
@@ -25,16 +26,13 @@ static OF_MASK: [[u8; 8]; 256] = {
     of
 };
 
-/// For the indexes of two groups which of their four values each weight gets, and a sign bit
-/// where it gets none: the second of a group last.
-static OF_INDEXES: [[u8; 8]; 256] = {
-    let mut of = [[0x80; 8]; 256];
+/// The codes of two groups for each byte of their indexes.
+static OF_INDEXES: [u32; 256] = {
+    let mut of = [0; 256];
     let mut indexes = 0;
     while indexes < 256 {
-        of[indexes][indexes & 3] = 0;
-        of[indexes][indexes >> 2 & 3] = 1;
-        of[indexes][4 + (indexes >> 4 & 3)] = 2;
-        of[indexes][4 + (indexes >> 6)] = 3;
+        let (low, high) = (GROUP_CODES[indexes & 15], GROUP_CODES[indexes >> 4]);
+        of[indexes] = low as u32 | (high as u32) << 8;
         indexes += 1;
     }
     of
@@ -55,17 +53,21 @@ fn or_zero(weights: __m256, numbers: __m256i) -> __m256 {
 }
 
 /// As [`blocks::expand_2_4`].
+///
+/// Values, each widened by a zero, stand four to a group: the first at 0, the second at 2. A
+/// code of two bits for each weight picks one of them or a zero, by a permutation in a group.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn expand_2_4(indexes: &[u8], values: &[[u8; 4]], out: &mut [f32]) {
     let steps = indexes.len().min(values.len() / 4).min(out.len() / 8);
     let (out, rest) = out.split_at_mut(steps * 8);
     let all = indexes.iter().zip(values.as_chunks::<4>().0).zip(out.as_chunks_mut::<8>().0);
+    // The permutation looks at the low two bits alone.
+    let shifts = _mm256_set_epi32(14, 12, 10, 8, 6, 4, 2, 0);
     for ((&index, values), out) in all {
-        let numbers = numbers(&OF_INDEXES[usize::from(index)]);
-        let values: &[u8; 16] = zerocopy::transmute_ref!(values);
-        let values = _mm_castsi128_ps(super::vector::load_half(values));
-        let both = _mm256_set_m128(values, values);
-        store(or_zero(_mm256_permutevar_ps(both, numbers), numbers), out);
+        let values = _mm256_cvtepu32_epi64(load_half(zerocopy::transmute_ref!(values)));
+        let codes = _mm256_set1_epi32(OF_INDEXES[usize::from(index)] as i32);
+        let codes = _mm256_srlv_epi32(codes, shifts);
+        store(_mm256_permutevar_ps(_mm256_castsi256_ps(values), codes), out);
     }
     let indexes = indexes.get(steps..).unwrap_or_default();
     blocks::expand_2_4(indexes, values.get(steps * 4..).unwrap_or_default(), rest);

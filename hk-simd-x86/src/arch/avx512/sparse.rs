@@ -1,59 +1,39 @@
-//! Sparse payloads: values go to their places by permutations under masks.
+//! Sparse payloads: values go to their places by permutations and expansions.
 
 use crate::arch::intrinsics::*;
 
 use hk_core::blocks;
 
-use super::vector::{load, load_quarter, store};
+use super::vector::{load_half, load_quarter, store};
+use crate::arch::scaled::GROUP_CODES;
 
 /// As [`blocks::expand_2_4`].
+///
+/// Values, each widened by a zero, stand four to a group: the first at 0, the second at 2. A
+/// code of two bits for each weight picks one of them or a zero, by a permutation in a group.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,popcnt")]
 pub(super) fn expand_2_4(indexes: &[u8], values: &[[u8; 4]], out: &mut [f32]) {
     // A step: 32 groups, whose indexes are 16 bytes.
     let steps = (indexes.len() / 16).min(values.len() / 64).min(out.len() / 128);
     let (out, rest) = out.split_at_mut(steps * 128);
     let out = out.as_chunks_mut::<16>().0.as_chunks_mut::<8>().0;
-    let all = indexes.as_chunks::<16>().0.iter().zip(values.as_chunks::<16>().0.as_chunks::<4>().0);
-    // A bit for the place of each value in its group, of groups in low and in high nibbles.
-    let first_low = _mm_set_epi8(8, 4, 2, 1, 8, 4, 2, 1, 8, 4, 2, 1, 8, 4, 2, 1);
-    let second_low = _mm_set_epi8(8, 8, 8, 8, 4, 4, 4, 4, 2, 2, 2, 2, 1, 1, 1, 1);
-    let [first_high, second_high] = [first_low, second_low].map(|bits| _mm_slli_epi16::<4>(bits));
-    // To each group its value.
-    let first = _mm512_set_epi32(6, 6, 6, 6, 4, 4, 4, 4, 2, 2, 2, 2, 0, 0, 0, 0);
-    let [second, upper, eight] = [1, 8, 9].map(|n| _mm512_add_epi32(first, _mm512_set1_epi32(n)));
+    let all = indexes.as_chunks::<16>().0.iter().zip(values.as_chunks::<8>().0.as_chunks::<8>().0);
+    let group_codes = load_quarter(&GROUP_CODES);
     let nibble = _mm_set1_epi8(15);
-    // The bit of each weight among 32: the masks come by tests, since to move them from other
-    // registers takes longer.
-    let low_bits = _mm512_sllv_epi32(
-        _mm512_set1_epi32(1),
-        _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
-    );
-    let high_bits = _mm512_slli_epi32::<16>(low_bits);
+    // The permutation looks at the low two bits alone.
+    let shifts = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
     for ((indexes, values), out) in all.zip(out) {
         let indexes = load_quarter(indexes);
-        let low = _mm_and_si128(indexes, nibble);
-        let high = _mm_and_si128(_mm_srli_epi16::<4>(indexes), nibble);
-        let firsts =
-            _mm_or_si128(_mm_shuffle_epi8(first_low, low), _mm_shuffle_epi8(first_high, high));
-        let seconds =
-            _mm_or_si128(_mm_shuffle_epi8(second_low, low), _mm_shuffle_epi8(second_high, high));
-        let (firsts, seconds) = (quarters(firsts), quarters(seconds));
-        let masks = firsts.iter().zip(&seconds);
-        for ((out, values), (firsts, seconds)) in
-            out.as_chunks_mut::<2>().0.iter_mut().zip(values).zip(masks)
-        {
-            let values = _mm512_castsi512_ps(load(zerocopy::transmute_ref!(values)));
-            let [out_low, out_high] = out;
-            let (firsts, seconds) =
-                (_mm512_set1_epi32(*firsts as i32), _mm512_set1_epi32(*seconds as i32));
-            let spread = |bits, first, second| {
-                let (firsts, seconds) =
-                    (_mm512_test_epi32_mask(firsts, bits), _mm512_test_epi32_mask(seconds, bits));
-                let weights = _mm512_maskz_permutexvar_ps(firsts, first, values);
-                _mm512_mask_permutexvar_ps(weights, seconds, second, values)
-            };
-            store(spread(low_bits, first, second), out_low);
-            store(spread(high_bits, upper, eight), out_high);
+        let even = _mm_shuffle_epi8(group_codes, _mm_and_si128(indexes, nibble));
+        let odd = _mm_and_si128(_mm_srli_epi16::<4>(indexes), nibble);
+        let odd = _mm_shuffle_epi8(group_codes, odd);
+        let codes =
+            [quarters(_mm_unpacklo_epi8(even, odd)), quarters(_mm_unpackhi_epi8(even, odd))];
+        for ((out, values), codes) in out.iter_mut().zip(values).zip(codes.as_flattened()) {
+            let values: &[u8; 32] = zerocopy::transmute_ref!(values);
+            let values = _mm512_castsi512_ps(_mm512_cvtepu32_epi64(load_half(values)));
+            let codes = _mm512_srlv_epi32(_mm512_set1_epi32(*codes as i32), shifts);
+            store(_mm512_permutevar_ps(values, codes), out);
         }
     }
     let indexes = indexes.get(steps * 16..).unwrap_or_default();
