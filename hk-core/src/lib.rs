@@ -7,7 +7,9 @@
 //! - [`Hk::parse`] checks a whole file once, without touching a payload; after it has
 //!   succeeded, walking header, metadata and tensors cannot fail.
 //! - A host that cannot hold the file reads it in pieces: [`format::walk`] has the example.
-//! - [`Tensor::dequantize_into`] and [`Tensor::dequantize_range`] turn a tensor into `f32`.
+//! - [`Tensor::dequantize_into`] and [`Tensor::dequantize_range`] turn a tensor into `f32`:
+//!   elements, blocks, codes with scales beside them, sparse payloads, tiles; a
+//!   [`Form`](decode::Form) says which.
 //! - [`Backend`] is what a set of kernels can do; [`Portable`] is the one that runs anywhere.
 //! - [`dequantize_blocks`] decodes one known block type and links nothing else.
 //! - [`encode`] is the way back: rows of `f32` to blocks.

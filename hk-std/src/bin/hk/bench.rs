@@ -26,7 +26,8 @@ dequantize: stored weights to f32. dot: rows of 4096 weights times one activatio
 token. prompt: the same rows times 64 activation rows. quantize: f32 to stored weights, for small
 alone unless --size large asks for it.
 small: 65536 weights, in the L2 cache. large: 64 Mi weights, beyond any cache,
-in up to 800 MB of memory.
+in up to 800 MB of memory. dq4, dq8 and dqt are in blocks of 32 without a residual; sparse_f16
+and sparse_2_4 have every other weight.
 
 G/s: 1e9 weights a second; for prompt, where each weight is used 64 times, multiply-adds a second.
 ratio: the same as a ratio to memset of as many f32, by as many threads. The two take turns, and
