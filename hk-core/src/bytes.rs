@@ -83,7 +83,7 @@ pub(crate) fn take<'a, T>(from: &mut &'a [T], len: usize) -> &'a [T] {
 
 /// As [`take`], of weights to be written.
 #[inline(always)]
-pub(crate) fn take_mut<'a>(from: &mut &'a mut [f32], len: usize) -> &'a mut [f32] {
+pub(crate) fn take_mut<'a, T>(from: &mut &'a mut [T], len: usize) -> &'a mut [T] {
     let len = len.min(from.len());
     let (head, rest) = core::mem::take(from).split_at_mut_checked(len).unwrap_or_default();
     *from = rest;

@@ -162,6 +162,11 @@ pub enum ErrorKind {
         /// Which one.
         index: u64,
     },
+    /// A group of four weights to pack as 2:4 has more than two that are not zero.
+    NotTwoOfFour {
+        /// The first weight of the group.
+        index: u64,
+    },
     /// A weight to encode is larger than any that the type can hold.
     TooLarge {
         /// The type it was to be encoded as.
@@ -437,6 +442,10 @@ impl fmt::Display for ErrorKind {
             ErrorKind::NotFinite { index } => write!(
                 f,
                 "weight {index} is NaN or infinite, which cannot be encoded: look into where the weights come from"
+            ),
+            ErrorKind::NotTwoOfFour { index } => write!(
+                f,
+                "of the four weights from {index} on more than two are not zero: prune to 2:4 first"
             ),
             ErrorKind::TooLarge { storage, index } => write!(
                 f,

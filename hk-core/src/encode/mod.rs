@@ -4,11 +4,18 @@
 //! and links nothing else. An encoder is a function of its block's weights and importance
 //! alone, so that rows and threads may be split at will, and every host gives the same bytes.
 //!
+//! The forms whose payloads are no elements or blocks of fixed size have modules of their own:
+//! [`dual`], [`two_of_four`], [`bitmask`], [`bsr`] and [`order`]. Each says how many bytes it
+//! needs, and can make a payload in pieces, so that memory need not hold a whole tensor.
+//!
 //! An encoder writes a block whose decoded weights have a small squared error, where
 //! `importance` counts a column's squares more or less. The search for scales is this
 //! project's own: formats say what a block means, not how it is found.
 
+pub mod bitmask;
+pub mod bsr;
 mod dense;
+pub mod dual;
 #[cfg(feature = "fp4")]
 mod fp4;
 #[cfg(feature = "i-quants")]
@@ -17,10 +24,12 @@ mod iq4;
 mod k;
 pub mod lanes;
 mod legacy;
+pub mod order;
 mod scale;
 mod search;
 #[cfg(feature = "ternary")]
 mod ternary;
+pub mod two_of_four;
 
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -325,4 +334,28 @@ fn out_of_range(storage: StorageType, weights: &[f32], largest: f32, first: u64)
         true => ErrorKind::TooLarge { storage, index },
         false => ErrorKind::NotFinite { index },
     })
+}
+
+/// Whether all of `weights` are finite.
+///
+/// # Errors
+/// [`ErrorKind::NotFinite`] naming the first that is not.
+fn check_finite(weights: &[f32]) -> Result<(), Error> {
+    if all_within(weights, f32::MAX) {
+        return Ok(());
+    }
+    let index = weights.iter().position(|weight| !weight.is_finite()).unwrap_or_default() as u64;
+    Err(Error::call(ErrorKind::NotFinite { index }))
+}
+
+/// Whether `out` has `expected` bytes.
+///
+/// # Errors
+/// [`ErrorKind::EncodedLength`].
+const fn check_encoded_len(expected: u64, out: &[u8]) -> Result<(), Error> {
+    let given = out.len() as u64;
+    if given == expected {
+        return Ok(());
+    }
+    Err(Error::call(ErrorKind::EncodedLength { expected, given }))
 }
