@@ -48,6 +48,36 @@ pub trait Lanes:
         (self + Self::splat(ROUND)) - Self::splat(ROUND)
     }
 
+    /// The whole numbers nearest to `self`, ties to even, in the low nibbles of bytes and those
+    /// nearest to `high` in the high ones, after `offset`, an even number, was added: of sums
+    /// from 0 to 31 their low four bits. And the fifth bits: bit `l` that of lane `l`, then
+    /// those of `high`.
+    #[inline(always)]
+    fn to_nibbles(self, high: Self, offset: f32) -> ([u8; 16], u32) {
+        let round = Self::splat(ROUND + offset);
+        let (low, high) = (self + round, high + round);
+        let mut bytes = [0; 16];
+        let mut fifths = 0;
+        let both = low.to_array().into_iter().zip(high.to_array());
+        for (l, (byte, (low, high))) in bytes.iter_mut().zip(both).enumerate() {
+            let (low, high) = (low.to_bits(), high.to_bits());
+            *byte = (low & 15 | high << 4) as u8;
+            fifths |= (low >> 4 & 1 | (high >> 4 & 1) << 16) << l;
+        }
+        (bytes, fifths)
+    }
+
+    /// Lane `l` is the smallest number of row `l`.
+    #[inline(always)]
+    fn smallest(rows: [Self; 16]) -> Self {
+        let [first, rest @ ..] = Self::transpose(rows);
+        let mut smallest = first;
+        for row in rest {
+            smallest = row.min(smallest);
+        }
+        smallest
+    }
+
     /// Whole numbers from 0 to 255 as bytes.
     #[inline(always)]
     fn to_bytes(self) -> [u8; 16] {

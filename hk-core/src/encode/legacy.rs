@@ -34,17 +34,16 @@ struct Coder {
 }
 
 impl Coder {
+    /// Codes before they are rounded.
     #[inline(always)]
     fn code<V: Lanes>(self, x: V) -> V {
         let code = (x - V::splat(self.minimum)) * V::splat(self.inverse);
-        code.max(V::splat(self.low)).min(V::splat(self.high)).round()
+        code.max(V::splat(self.low)).min(V::splat(self.high))
     }
 
-    /// Codes, the lowest of which is 0.
     #[inline(always)]
     fn codes<V: Lanes>(self, x: Pair<V>) -> Pair<V> {
-        let low = V::splat(self.low);
-        [self.code(x[0]) - low, self.code(x[1]) - low]
+        [self.code(x[0]), self.code(x[1])]
     }
 }
 
@@ -62,14 +61,15 @@ impl<const LOW: u32, const HIGH: u32> Symmetric<LOW, HIGH> {
         Coder { inverse, minimum: 0.0, low: -(LOW as f32), high: HIGH as f32 }
     }
 
+    /// The code of a weight where the one furthest off gets -`LOW`.
     #[inline(always)]
     fn code<V: Lanes>(x: V, inverse: V) -> V {
-        (x * inverse).max(V::splat(-(LOW as f32))).min(V::splat(HIGH as f32)).round()
+        (x * inverse).min(V::splat(HIGH as f32)).round()
     }
 
-    /// The scales of up to sixteen blocks, and their inverses.
+    /// The scales of sixteen blocks, and their inverses.
     #[inline(always)]
-    fn scales<V: Lanes>(blocks: &[[f32; 32]]) -> ([F16; 16], [f32; 16]) {
+    fn scales<V: Lanes>(blocks: &[[f32; 32]; 16]) -> ([F16; 16], [f32; 16]) {
         let [first, last] = transposed::<V>(blocks);
         let zero = V::splat(0.0);
         let (mut low, mut high) = (zero, zero);
@@ -102,9 +102,8 @@ impl<const LOW: u32, const HIGH: u32> Symmetric<LOW, HIGH> {
         for span in SPANS {
             // The other sign reaches further on the other side.
             for scale in [widest * span, -widest * span] {
-                let offset = V::splat(LOW as f32);
                 let codes = Self::coder(scale).codes(x);
-                let q = [codes[0] - offset, codes[1] - offset];
+                let q = [codes[0].round(), codes[1].round()];
                 let wq = [importance[0] * q[0], importance[1] * q[1]];
                 let xq = (x[0] * wq[0] + x[1] * wq[1]).sum();
                 let fitted = xq * inverse((q[0] * wq[0] + q[1] * wq[1]).sum());
@@ -127,15 +126,18 @@ impl<const MOST: u32> Affine<MOST> {
         Coder { inverse, minimum, low: 0.0, high: MOST as f32 }
     }
 
-    /// The scales of up to sixteen blocks, their minimums, and the inverses and numbers of these.
+    /// The scales of sixteen blocks, their minimums, and the inverses and numbers of these.
     #[inline(always)]
-    fn scales<V: Lanes>(blocks: &[[f32; 32]]) -> ([[F16; 16]; 2], [[f32; 16]; 2]) {
-        let [first, last] = transposed::<V>(blocks);
-        let (mut low, mut high) = (V::splat(f32::MAX), V::splat(f32::MIN));
-        for (&first, &last) in first.iter().zip(&last) {
-            low = low.min(first.min(last));
-            high = high.max(first.max(last));
+    fn scales<V: Lanes>(blocks: &[[f32; 32]; 16]) -> ([[F16; 16]; 2], [[f32; 16]; 2]) {
+        let zero = V::splat(0.0);
+        let (mut low, mut negated) = ([zero; 16], [zero; 16]);
+        for ((low, negated), block) in low.iter_mut().zip(&mut negated).zip(blocks) {
+            let [first, last]: Pair<V> = load(block);
+            *low = first.min(last);
+            *negated = zero - first.max(last);
         }
+        // The sum makes a zero that is the smallest positive, whichever it was.
+        let (low, high) = (V::smallest(low) + zero, zero - V::smallest(negated));
         let (minimums, numbers) = low.halves();
         let (scales, steps) = ((high - low) * V::splat(1.0 / MOST as f32)).halves();
         ([scales, minimums], [inverses(steps).to_array(), numbers.to_array()])
@@ -154,7 +156,8 @@ impl<const MOST: u32> Affine<MOST> {
         for span in SPANS {
             let shorter = low + range * (0.5 - 0.5 * span);
             let widest = range * span / MOST as f32;
-            let q = Self::coder(inverse(widest), shorter).codes(x);
+            let codes = Self::coder(inverse(widest), shorter).codes(x);
+            let q = [codes[0].round(), codes[1].round()];
             let (q_sum, qq, xq) =
                 (sum(q), sum([q[0] * q[0], q[1] * q[1]]), sum([x[0] * q[0], x[1] * q[1]]));
             let determinant = ones * qq - q_sum * q_sum;
@@ -169,7 +172,8 @@ impl<const MOST: u32> Affine<MOST> {
                     let off = (V::splat(scale) * q + V::splat(minimum)) - x;
                     off * off
                 };
-                let q = coder.codes(x);
+                let codes = coder.codes(x);
+                let q = [codes[0].round(), codes[1].round()];
                 let error = sum([off(x[0], q[0]), off(x[1], q[1])]);
                 if error < least {
                     (best, least) = (([d, m], coder), error);
@@ -180,10 +184,9 @@ impl<const MOST: u32> Affine<MOST> {
     }
 }
 
-/// The numbers of up to sixteen blocks, a block a lane: those of the first halves, and of the
-/// last. Lanes without a block are 0.
+/// The numbers of sixteen blocks, a block a lane: those of the first halves, and of the last.
 #[inline(always)]
-fn transposed<V: Lanes>(blocks: &[[f32; 32]]) -> [[V; 16]; 2] {
+fn transposed<V: Lanes>(blocks: &[[f32; 32]; 16]) -> [[V; 16]; 2] {
     let (mut first, mut last) = ([V::splat(0.0); 16], [V::splat(0.0); 16]);
     for ((first, last), block) in first.iter_mut().zip(&mut last).zip(blocks) {
         [*first, *last] = load(block);
@@ -191,8 +194,19 @@ fn transposed<V: Lanes>(blocks: &[[f32; 32]]) -> [[V; 16]; 2] {
     [V::transpose(first), V::transpose(last)]
 }
 
+/// Up to sixteen blocks, and zeros where there are fewer.
+#[inline(always)]
+fn sixteen(blocks: &[[f32; 32]]) -> [[f32; 32]; 16] {
+    let mut sixteen = [[0.0; 32]; 16];
+    for (to, from) in sixteen.iter_mut().zip(blocks) {
+        *to = *from;
+    }
+    sixteen
+}
+
 /// What blocks of a scale have in common.
 trait WithScale<const LOW: u32, const HIGH: u32>: Sized {
+    /// Of codes that are not rounded yet.
     fn pack<V: Lanes>(d: F16, codes: Pair<V>) -> Self;
 
     #[inline(always)]
@@ -204,7 +218,15 @@ trait WithScale<const LOW: u32, const HIGH: u32>: Sized {
     #[inline(always)]
     fn all<V: Lanes>(weights: &[[f32; 32]], out: &mut [Self]) {
         for (weights, out) in weights.chunks(16).zip(out.chunks_mut(16)) {
-            let (scales, inverses) = Symmetric::<LOW, HIGH>::scales::<V>(weights);
+            let filled;
+            let group = match weights.first_chunk() {
+                Some(group) => group,
+                None => {
+                    filled = sixteen(weights);
+                    &filled
+                }
+            };
+            let (scales, inverses) = Symmetric::<LOW, HIGH>::scales::<V>(group);
             for (((out, x), d), inverse) in out.iter_mut().zip(weights).zip(scales).zip(inverses) {
                 let coder = Symmetric::<LOW, HIGH>::inverse_coder(inverse);
                 *out = Self::pack(d, coder.codes::<V>(load(x)));
@@ -215,6 +237,7 @@ trait WithScale<const LOW: u32, const HIGH: u32>: Sized {
 
 /// What blocks of a scale and a minimum have in common.
 trait WithMinimum<const MOST: u32>: Sized {
+    /// Of codes that are not rounded yet.
     fn pack<V: Lanes>(d: F16, m: F16, codes: Pair<V>) -> Self;
 
     #[inline(always)]
@@ -226,7 +249,15 @@ trait WithMinimum<const MOST: u32>: Sized {
     #[inline(always)]
     fn all<V: Lanes>(weights: &[[f32; 32]], out: &mut [Self]) {
         for (weights, out) in weights.chunks(16).zip(out.chunks_mut(16)) {
-            let ([scales, minimums], [inverses, numbers]) = Affine::<MOST>::scales::<V>(weights);
+            let filled;
+            let group = match weights.first_chunk() {
+                Some(group) => group,
+                None => {
+                    filled = sixteen(weights);
+                    &filled
+                }
+            };
+            let ([scales, minimums], [inverses, numbers]) = Affine::<MOST>::scales::<V>(group);
             let terms = scales.into_iter().zip(minimums).zip(inverses.into_iter().zip(numbers));
             for ((out, x), ((d, m), (inverse, minimum))) in out.iter_mut().zip(weights).zip(terms) {
                 let coder = Affine::<MOST>::coder(inverse, minimum);
@@ -236,27 +267,10 @@ trait WithMinimum<const MOST: u32>: Sized {
     }
 }
 
-/// The low four bits of codes under 16, those of the first half in the low nibbles.
-#[inline(always)]
-fn nibbles<V: Lanes>([low, high]: Pair<V>) -> [u8; 16] {
-    (low + high * V::splat(16.0)).to_bytes()
-}
-
-/// The fifth bits of codes, bit `i` that of weight `i`, and the codes without them.
-#[inline(always)]
-fn fifth_bits<V: Lanes>(codes: Pair<V>) -> ([u8; 4], Pair<V>) {
-    let most = V::splat(15.0);
-    let ([low, high], more) = (codes, V::splat(16.0));
-    let bits = u32::from(most.less(low)) | u32::from(most.less(high)) << 16;
-    let low = most.where_less(low, low - more, low);
-    let high = most.where_less(high, high - more, high);
-    (bits.to_le_bytes(), [low, high])
-}
-
 impl WithScale<8, 7> for BlockQ4_0 {
     #[inline(always)]
     fn pack<V: Lanes>(d: F16, codes: Pair<V>) -> Self {
-        BlockQ4_0 { d, qs: nibbles(codes) }
+        BlockQ4_0 { d, qs: codes[0].to_nibbles(codes[1], 8.0).0 }
     }
 }
 
@@ -277,8 +291,9 @@ impl Encode<32> for BlockQ4_0 {
 impl WithScale<16, 15> for BlockQ5_0 {
     #[inline(always)]
     fn pack<V: Lanes>(d: F16, codes: Pair<V>) -> Self {
-        let (qh, codes) = fifth_bits(codes);
-        BlockQ5_0 { d, qh, qs: nibbles(codes) }
+        let (qs, qh) = codes[0].to_nibbles(codes[1], 16.0);
+        let qh = qh.to_le_bytes();
+        BlockQ5_0 { d, qh, qs }
     }
 }
 
@@ -299,7 +314,7 @@ impl Encode<32> for BlockQ5_0 {
 impl WithMinimum<15> for BlockQ4_1 {
     #[inline(always)]
     fn pack<V: Lanes>(d: F16, m: F16, codes: Pair<V>) -> Self {
-        BlockQ4_1 { d, m, qs: nibbles(codes) }
+        BlockQ4_1 { d, m, qs: codes[0].to_nibbles(codes[1], 0.0).0 }
     }
 }
 
@@ -320,8 +335,9 @@ impl Encode<32> for BlockQ4_1 {
 impl WithMinimum<31> for BlockQ5_1 {
     #[inline(always)]
     fn pack<V: Lanes>(d: F16, m: F16, codes: Pair<V>) -> Self {
-        let (qh, codes) = fifth_bits(codes);
-        BlockQ5_1 { d, m, qh, qs: nibbles(codes) }
+        let (qs, qh) = codes[0].to_nibbles(codes[1], 0.0);
+        let qh = qh.to_le_bytes();
+        BlockQ5_1 { d, m, qh, qs }
     }
 }
 
@@ -344,7 +360,7 @@ impl WithScale<127, 127> for BlockQ8_0 {
     fn pack<V: Lanes>(d: F16, codes: Pair<V>) -> Self {
         let mut qs = [0; 32];
         for (qs, codes) in qs.as_chunks_mut::<16>().0.iter_mut().zip(codes) {
-            *qs = codes.to_bytes().map(|code| code.wrapping_sub(127) as i8);
+            *qs = (codes + V::splat(127.0)).to_bytes().map(|code| code.wrapping_sub(127) as i8);
         }
         BlockQ8_0 { d, qs }
     }

@@ -39,10 +39,10 @@ pub unsafe extern "C" fn _start(
     decoded
 }
 
-/// Every type through a trait object, and dot products.
+/// Every type through a trait object, dot products, and encoding.
 #[cfg(feature = "all")]
 fn decode(tensor: &hk_core::Tensor<'_>, out: &mut [f32]) -> bool {
-    use hk_core::{Activation, Backend, Portable, Residual};
+    use hk_core::{Activation, Backend, Portable, Residual, encode};
 
     let backend: &dyn Backend = &Portable;
     let count = tensor.shape.count().min(out.len() as u64);
@@ -52,6 +52,12 @@ fn decode(tensor: &hk_core::Tensor<'_>, out: &mut [f32]) -> bool {
     }
     let mut scratch = [0; 512];
     let row = head.get(..256).unwrap_or_default();
+    let mut encoded = [0; 1024];
+    let len = encode::encoded_len(tensor.storage, 1, row.len()).unwrap_or(0);
+    let encoded = encoded.get_mut(..len).unwrap_or_default();
+    if backend.quantize(tensor.storage, row, row.len(), Some(row), encoded).is_err() {
+        return false;
+    }
     let Ok(activation) = Activation::quantize(tensor.storage, row, &mut scratch) else {
         return false;
     };

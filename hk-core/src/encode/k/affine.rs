@@ -20,7 +20,8 @@ pub(super) struct Found {
 const SPANS: [f32; 4] = [1.0, 0.93, 0.85, 0.76];
 /// Steps of least squares from each start.
 const FITS: usize = 2;
-/// How many sub-blocks' worth of codes the largest scale is at the starts of the second search.
+/// What the largest scale becomes at the starts of the second search, as a part of the largest
+/// that there is; the first alone where there are many codes, which gain little.
 const TOPS: [f32; 3] = [1.0, 0.92, 1.08];
 /// Rounds of improvement from each of these.
 const ROUNDS: usize = 2;
@@ -231,7 +232,8 @@ pub(super) fn search<V: Lanes, const MOST: u32, const TOP: u32, const PAIRS: boo
     let (_, minimum) = terms.minimum.ends(terms.minimum);
     let zero = Terms { scale: V::splat(0.0), minimum: V::splat(0.0) };
     let (mut best, mut best_ds, mut least) = (zero, [V::half(0.0); 2], f32::MAX);
-    for top in TOPS {
+    let tops = if MOST > 15 { &TOPS[..1] } else { &TOPS[..] };
+    for &top in tops {
         let step = 1.0 / (TOP as f32 * top);
         let mut ds = [V::half(scale * step), V::half(minimum * step)];
         let over = ds.map(|(_, d)| inverse(d));

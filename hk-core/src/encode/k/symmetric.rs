@@ -14,8 +14,11 @@ pub(super) struct Found {
     pub(super) codes: [u8; 256],
 }
 
-/// How far the codes reach at a start of the search, as a part of the largest weight.
-const SPANS: [f32; 6] = [1.0, 0.95, 0.9, 0.85, 0.78, 0.7];
+/// How far the codes reach at the starts of the search, as a part of the largest weight: few
+/// codes are better spent near the middle than on a weight far out.
+const SPANS_OF_FEW: [f32; 6] = [1.0, 0.95, 0.9, 0.85, 0.78, 0.7];
+const SPANS_OF_MANY: [f32; 12] =
+    [1.03, 1.015, 1.0, 0.988, 0.976, 0.964, 0.952, 0.94, 0.925, 0.91, 0.89, 0.87];
 /// Rounds of improvement.
 const ROUNDS: usize = 2;
 
@@ -72,7 +75,8 @@ impl<V: Lanes, const HALF: u32, const TOP: u32> Weights<V, HALF, TOP> {
         let end = (zero - low).where_less(high, high, low);
         let widest = end * V::splat(-1.0 / HALF as f32);
         let (mut best, mut most) = (widest, zero);
-        for span in SPANS {
+        let spans = if HALF > 4 { &SPANS_OF_MANY[..] } else { &SPANS_OF_FEW[..] };
+        for &span in spans {
             let (xq, qq) = self.sums(widest * V::splat(span));
             let fitted = xq * inverses(qq);
             // What the fitted scale takes off the sum of squares.

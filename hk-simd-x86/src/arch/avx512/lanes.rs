@@ -99,6 +99,16 @@ impl Lanes for Floats {
     }
 
     #[inline(always)]
+    fn to_nibbles(self, high: Self, offset: f32) -> ([u8; 16], u32) {
+        with_features!(to_nibbles(self.0, high.0, offset))
+    }
+
+    #[inline(always)]
+    fn smallest(rows: [Self; 16]) -> Self {
+        with_features!(smallest(rows))
+    }
+
+    #[inline(always)]
     fn to_bytes(self) -> [u8; 16] {
         with_features!(to_bytes(self.0))
     }
@@ -128,6 +138,55 @@ impl Lanes for Floats {
     fn transpose(rows: [Self; 16]) -> [Self; 16] {
         with_features!(transpose(rows))
     }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn to_nibbles(low: __m512, high: __m512, offset: f32) -> ([u8; 16], u32) {
+    // The low bits of these sums are those of the nearest whole numbers.
+    let round = _mm512_set1_ps(12_582_912.0 + offset);
+    let low = _mm512_castps_si512(_mm512_add_ps(low, round));
+    let high = _mm512_castps_si512(_mm512_add_ps(high, round));
+    let fifth = _mm512_set1_epi32(16);
+    let low_fifths = u32::from(_mm512_test_epi32_mask(low, fifth));
+    let high_fifths = u32::from(_mm512_test_epi32_mask(high, fifth));
+    // (low & 15) | (high << 4)
+    let both =
+        _mm512_ternarylogic_epi32::<0xF8>(_mm512_slli_epi32::<4>(high), low, _mm512_set1_epi32(15));
+    let mut bytes = [0; 16];
+    let narrow = _mm512_cvtepi32_epi8(both);
+    // SAFETY: the array has the size of the vector.
+    unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), narrow) };
+    (bytes, low_fifths | high_fifths << 16)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn smallest(rows: [Floats; 16]) -> Floats {
+    /// Half as many vectors, each with the smaller numbers of two.
+    macro_rules! merged {
+        ($rows:expr, $half:expr, $low:ident, $high:ident) => {{
+            let mut to = [_mm512_setzero_ps(); $half];
+            let mut i = 0;
+            while i < $half {
+                let (a, b) = ($rows[2 * i], $rows[2 * i + 1]);
+                to[i] = _mm512_min_ps($low(a, b), $high(a, b));
+                i += 1;
+            }
+            to
+        }};
+    }
+    let mut all = [_mm512_setzero_ps(); 16];
+    let mut i = 0;
+    while i < 16 {
+        all[i] = rows[i].0;
+        i += 1;
+    }
+    let eight = merged!(all, 8, low_words, high_words);
+    let four = merged!(eight, 4, low_pairs, high_pairs);
+    let two = merged!(four, 2, even_fours, odd_fours);
+    let one = merged!(two, 1, even_fours, odd_fours);
+    Floats(one[0])
 }
 
 #[inline]
