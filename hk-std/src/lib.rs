@@ -5,6 +5,7 @@
 //! - [`backend()`] is the fastest set of kernels that this CPU has.
 //! - [`Writer`] writes a file from payloads streamed out of any reader.
 //! - [`convert`] brings other formats to HK.
+//! - [`mod@rewrite`] stores the tensors of a model in another way: quantized, pruned, packed.
 //!
 //! Features, all on by default: `mmap`, `rayon`, `simd`, `cli` (the program `hk`) and what it
 //! needs: `bench`, to measure kernels.
@@ -19,6 +20,7 @@ mod model;
 mod parallel;
 mod pool;
 mod replace;
+pub mod rewrite;
 pub mod verify;
 mod writer;
 

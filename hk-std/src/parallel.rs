@@ -125,7 +125,7 @@ pub fn threads() -> usize {
 }
 
 #[cfg(feature = "rayon")]
-fn for_each<T: Send>(
+pub(crate) fn for_each<T: Send>(
     items: Vec<T>,
     work: impl Fn(T) -> Result<(), Error> + Send + Sync,
 ) -> Result<(), Error> {
@@ -134,7 +134,10 @@ fn for_each<T: Send>(
 }
 
 #[cfg(not(feature = "rayon"))]
-fn for_each<T>(items: Vec<T>, work: impl Fn(T) -> Result<(), Error>) -> Result<(), Error> {
+pub(crate) fn for_each<T>(
+    items: Vec<T>,
+    work: impl Fn(T) -> Result<(), Error>,
+) -> Result<(), Error> {
     items.into_iter().try_for_each(work)
 }
 

@@ -154,3 +154,25 @@ fn sync_folder(folder: &Path) -> Result<()> {
 fn sync_folder(_folder: &Path) -> Result<()> {
     Ok(())
 }
+
+/// Checks that `output` may be written.
+pub(crate) fn check_output(input: &Path, output: &Path, overwrite: bool) -> Result<()> {
+    if output.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let same = fs::canonicalize(input).ok() == fs::canonicalize(output).ok();
+    if same {
+        return Err(Error::Invalid(format!(
+            "{}: input and output are the same file; name another output",
+            output.display()
+        )));
+    }
+    let kind = fs::metadata(output).map(|metadata| metadata.is_file());
+    if kind.is_ok_and(|is_file| is_file) && !overwrite {
+        return Err(Error::Invalid(format!(
+            "{} exists already; name another output, or allow it to be replaced (--force)",
+            output.display()
+        )));
+    }
+    Ok(())
+}

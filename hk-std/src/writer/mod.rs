@@ -156,7 +156,7 @@ impl Writer {
             let spec = part.tensor;
             sink.zeros_to(part.span.offset)?;
             let name = || format!("{} of tensor {:?}", part.part, spec.name);
-            let reader = payload(spec, part.part).map_err(|e| unreadable(&name(), &e))?;
+            let reader = payload(spec, part.part).map_err(|e| unreadable(&name(), e))?;
             sink.payload(reader, part.span.size, name)?;
         }
         sink.zeros_to(plan.file_len())?;
@@ -179,6 +179,8 @@ fn in_tensor(name: &str, error: BuildError) -> Error {
 }
 
 /// A payload that could not be had: the source failed, not the file being written.
-fn unreadable(name: &str, error: &std::io::Error) -> Error {
-    Error::Invalid(format!("cannot read {name}: {error}"))
+/// An error of ours is told as it is.
+fn unreadable(name: &str, error: std::io::Error) -> Error {
+    let foreign = |error| Error::Invalid(format!("cannot read {name}: {error}"));
+    error.downcast().unwrap_or_else(foreign)
 }

@@ -84,7 +84,7 @@ impl<'a, P: FnMut(Progress) -> ControlFlow<()>> Sink<'a, P> {
             let free = self.free()?;
             let wanted = usize::try_from(left).map_or(free.len(), |left| left.min(free.len()));
             let count =
-                read(&mut reader, &mut free[..wanted]).map_err(|e| unreadable(&name(), &e))?;
+                read(&mut reader, &mut free[..wanted]).map_err(|e| unreadable(&name(), e))?;
             if count == 0 {
                 let given = size - left;
                 return Err(Error::Invalid(format!(
@@ -95,7 +95,7 @@ impl<'a, P: FnMut(Progress) -> ControlFlow<()>> Sink<'a, P> {
             self.filled += count;
             left -= count as u64;
         }
-        match read(&mut reader, &mut [0]).map_err(|e| unreadable(&name(), &e))? {
+        match read(&mut reader, &mut [0]).map_err(|e| unreadable(&name(), e))? {
             0 => Ok(()),
             _ => Err(Error::Invalid(format!(
                 "{}: its source goes on after the {size} bytes that were stated",

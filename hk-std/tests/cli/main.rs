@@ -1,6 +1,7 @@
 //! The program `hk`: what it prints, writes and returns.
 
 mod bench;
+mod rewrite;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

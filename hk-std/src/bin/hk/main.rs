@@ -8,6 +8,7 @@ mod interrupt;
 mod kernels;
 mod output;
 mod progress;
+mod rewrite;
 mod table;
 mod text;
 mod values;
@@ -24,6 +25,7 @@ Examples:
   hk convert model.gguf model.hk            make an HK file
   hk inspect model.hk                       what is in it
   hk verify model.hk                        whether it is sound
+  hk quantize model.hk small.hk --type q4_k
   hk dequantize model.hk output.weight -o output.f32
 
 Exit status: 0 done, 1 failed, 2 wrong usage.
@@ -42,6 +44,9 @@ enum Command {
     Inspect(inspect::Args),
     Dequantize(dequantize::Args),
     Convert(convert::Args),
+    Quantize(rewrite::quantize::Args),
+    Prune(rewrite::prune::Args),
+    Pack(rewrite::pack::Args),
     Verify(verify::Args),
     Kernels(kernels::Args),
     Bench(bench::Args),
@@ -52,6 +57,9 @@ fn main() -> ExitCode {
         Command::Inspect(args) => inspect::run(&args),
         Command::Dequantize(args) => dequantize::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Quantize(args) => rewrite::quantize::run(&args),
+        Command::Prune(args) => rewrite::prune::run(&args),
+        Command::Pack(args) => rewrite::pack::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Kernels(args) => kernels::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -40,6 +40,7 @@ use std::path::Path;
 use hk_core::build::TensorSpec;
 
 use crate::error::{Error, Result};
+use crate::replace::check_output;
 use crate::writer::{Progress, Writer};
 use head::read_head;
 use source::Source;
@@ -135,28 +136,6 @@ fn open(path: &Path) -> Result<File> {
         )));
     }
     File::open(path).map_err(failed)
-}
-
-/// Checks that `output` may be written.
-fn check_output(input: &Path, output: &Path, overwrite: bool) -> Result<()> {
-    if output.symlink_metadata().is_err() {
-        return Ok(());
-    }
-    let same = fs::canonicalize(input).ok() == fs::canonicalize(output).ok();
-    if same {
-        return Err(Error::Invalid(format!(
-            "{}: input and output are the same file; name another output",
-            output.display()
-        )));
-    }
-    let kind = fs::metadata(output).map(|metadata| metadata.is_file());
-    if kind.is_ok_and(|is_file| is_file) && !overwrite {
-        return Err(Error::Invalid(format!(
-            "{} exists already; name another output, or allow it to be replaced (--force)",
-            output.display()
-        )));
-    }
-    Ok(())
 }
 
 /// What is to be copied.
