@@ -123,8 +123,7 @@ fn rules_are_taken_in_order_and_the_one_without_a_pattern_last() {
         "--type",
         "q4_0",
     ];
-    let json =
-        good_json(&[&["quantize", &input, &output, "--json"], &rules[..]].concat().as_slice()[..]);
+    let json = good_json(&[&["quantize", &input, &output, "--json"], &rules[..]].concat());
     assert_eq!(storage(&output, "wide.weight"), StorageType::BF16);
     assert_eq!(storage(&output, "narrow.weight"), StorageType::Q8_0);
     assert_eq!(json["tensors_changed"], 3);
