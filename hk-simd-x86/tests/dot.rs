@@ -86,6 +86,36 @@ fn random_rows() {
     }
 }
 
+/// Rows of scales that are no numbers change no product but their own, however many blocks a
+/// row has: kernels may load what stands behind it.
+#[test]
+fn rows_beside_rows_of_nan() {
+    for storage in StorageType::all().filter(|&s| ActivationForm::of(s).is_some()) {
+        let geometry = storage.geometry().unwrap();
+        for blocks in if cfg!(miri) { 1..2 } else { 1..10 } {
+            let weights = geometry.weights as usize * blocks;
+            let row = geometry.bytes as usize * blocks;
+            let mut random = Random::new(weights);
+            let mut bytes = payload(storage, 9 * blocks, &mut random);
+            for (i, row) in bytes.chunks_exact_mut(row).enumerate() {
+                row.fill(if i % 2 == 0 { 0x3C } else { 0xFF });
+            }
+            let x = random.floats(weights);
+            let mut scratch = vec![0; ActivationForm::of(storage).unwrap().scratch_len(weights)];
+            let activation = Activation::quantize(storage, &x, &mut scratch).unwrap();
+            let mut expected = [0.0; 9];
+            oracle::dot_matrix(storage, &bytes, &[activation], &mut expected).unwrap();
+            assert!(expected.iter().step_by(2).all(|product| product.is_finite()), "{storage}");
+            for (name, backend) in variants() {
+                let mut out = [0.0; 9];
+                backend.dot_rows(storage, &bytes, activation, &mut out).unwrap();
+                let equal = out.iter().zip(&expected).all(|(a, b)| same(*a, *b));
+                assert!(equal, "{name}, {storage}, {blocks} blocks: {out:?} for {expected:?}");
+            }
+        }
+    }
+}
+
 /// Long rows, in which a partial sum of too few bits would overflow: the largest codes and
 /// sub-scales against the largest activations, of both signs.
 #[test]

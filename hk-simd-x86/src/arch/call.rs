@@ -1,6 +1,7 @@
 //! The way from a call of a backend to a kernel: arguments checked, then cut into whole
 //! blocks or groups of rows, so that kernels see arrays of known lengths alone.
 
+use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use core::array;
 
 use hk_core::dot::{self, RowQ32, RowQ256};
@@ -97,7 +98,8 @@ pub(super) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// The products of all rows, `R` at once by `products`. A last group of fewer rows is
-    /// filled up with its own last row.
+    /// filled up with its own last row. What `products` gets of a row goes on behind it, with
+    /// the rows that follow.
     #[inline(always)]
     pub(super) fn by<const R: usize>(self, products: impl Fn([&'a [u8]; R]) -> [f32; R]) {
         let Rows { mut bytes, row, out, stride, at } = self;
@@ -105,12 +107,11 @@ impl<'a> Rows<'a> {
         for out in out.chunks_mut(stride * R) {
             let now = left.min(R);
             left -= now;
-            let (group, rest) = bytes.split_at_checked(now * row).unwrap_or_default();
-            bytes = rest;
-            let products = products(array::from_fn(|r| {
-                let start = r.min(now - 1) * row;
-                group.get(start..start + row).unwrap_or_default()
-            }));
+            let group = bytes;
+            bytes = bytes.get(now * row..).unwrap_or_default();
+            prefetch(bytes, now * row);
+            let products =
+                products(array::from_fn(|r| group.get(r.min(now - 1) * row..).unwrap_or_default()));
             for (out, product) in out.chunks_exact_mut(stride).zip(products) {
                 out[at] = product;
             }
@@ -118,32 +119,88 @@ impl<'a> Rows<'a> {
     }
 }
 
+/// How far ahead of the rows at work memory is asked for what comes.
+const AHEAD: usize = 8192;
+
+/// Bytes of a group of rows over which hardware sees by itself what comes next.
+const LONG: usize = 6144;
+
+/// Has a group of `len` bytes fetched, [`AHEAD`] of the start of `bytes`: of short rows,
+/// hardware guesses too late that others follow.
+#[inline(always)]
+fn prefetch(bytes: &[u8], len: usize) {
+    if len > LONG {
+        return;
+    }
+    let from = bytes.as_ptr().wrapping_add(AHEAD);
+    for at in (0..len).step_by(64) {
+        // SAFETY: a prefetch of any address is allowed.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(at).cast()) };
+    }
+}
+
+/// An activation row of blocks of 32, of which the last that are no whole step of four stand
+/// filled up with zeros.
+pub(super) struct Steps32<'a> {
+    whole: RowQ32<'a>,
+    /// How many blocks are in the last step, if not four.
+    rest: usize,
+    q: [[i8; 32]; 4],
+    d: [f32; 4],
+    s: [f32; 4],
+    sums: [i32; 4],
+}
+
+impl<'a> Steps32<'a> {
+    pub(super) fn new(row: RowQ32<'a>) -> Self {
+        let (_, q) = row.q().as_chunks::<4>();
+        let (_, d) = row.d().as_chunks::<4>();
+        let (_, s) = row.s().as_chunks::<4>();
+        let (_, sums) = row.sums().as_chunks::<4>();
+        Steps32 {
+            whole: row,
+            rest: q.len(),
+            q: filled_up_with(q, [0; 32]),
+            d: filled_up(d),
+            s: filled_up(s),
+            sums: filled_up(sums),
+        }
+    }
+}
+
 /// Goes along four rows of blocks of 32 weights by `step`s of four blocks, `BYTES` bytes: the
-/// blocks of each row, and the activation's. A last step of fewer blocks is filled up with
-/// zeros, weights and activation, whose terms are 0 and leave the lanes of the sum as they
-/// were (which begin at +0 and so are never -0).
+/// blocks of each row, and the activation's. Of a last step, only as many blocks count as the
+/// third argument says: in the others the activation is 0, and weights are what stands behind
+/// the row.
 #[inline(always)]
 pub(super) fn steps_of_32<const BYTES: usize>(
     rows: [&[u8]; 4],
-    activation: &RowQ32<'_>,
-    mut step: impl FnMut([&[u8; BYTES]; 4], Four32<'_>),
+    activation: &Steps32<'_>,
+    mut step: impl FnMut([&[u8; BYTES]; 4], Four32<'_>, usize),
 ) {
-    let (q, q_rest) = activation.q().as_chunks::<4>();
-    let (d, d_rest) = activation.d().as_chunks::<4>();
-    let (s, s_rest) = activation.s().as_chunks::<4>();
-    let (sums, sums_rest) = activation.sums().as_chunks::<4>();
-    let steps = rows.map(|row| row.as_chunks::<BYTES>());
-    let [row0, row1, row2, row3] = steps.map(|(steps, _)| steps.iter());
+    let (q, _) = activation.whole.q().as_chunks::<4>();
+    let (d, _) = activation.whole.d().as_chunks::<4>();
+    let (s, _) = activation.whole.s().as_chunks::<4>();
+    let (sums, _) = activation.whole.sums().as_chunks::<4>();
+    let [row0, row1, row2, row3] = rows.map(|row| row.as_chunks::<BYTES>().0.iter());
     let activations = q.iter().zip(d).zip(s).zip(sums);
     for (rows, (((q, d), s), sums)) in row0.zip(row1).zip(row2).zip(row3).zip(activations) {
         let (((row0, row1), row2), row3) = rows;
-        step([row0, row1, row2, row3], Four32 { q, d, s, sums });
+        step([row0, row1, row2, row3], Four32 { q, d, s, sums }, 4);
     }
-    if !q_rest.is_empty() {
-        let rest = steps.map(|(_, rest)| filled_up::<u8, BYTES>(rest));
-        let q = &filled_up_with(q_rest, [0; 32]);
-        let (d, s) = (&filled_up(d_rest), &filled_up(s_rest));
-        step(rest.each_ref(), Four32 { q, d, s, sums: &filled_up(sums_rest) });
+    if activation.rest > 0 {
+        let rows = rows.map(|row| row.get(q.len() * BYTES..).unwrap_or_default());
+        let filled;
+        let blocks = match rows.map(|row| row.first_chunk()) {
+            [Some(row0), Some(row1), Some(row2), Some(row3)] => [row0, row1, row2, row3],
+            // The last rows of a matrix, where less stands behind them.
+            _ => {
+                filled = rows.map(|row| filled_up(row.get(..BYTES).unwrap_or(row)));
+                filled.each_ref()
+            }
+        };
+        let Steps32 { q, d, s, sums, .. } = activation;
+        step(blocks, Four32 { q, d, s, sums }, activation.rest);
     }
 }
 
@@ -163,7 +220,9 @@ pub(super) struct Four32<'a> {
 }
 
 /// Goes along `R` rows of blocks of 256 weights by `step`s of four blocks: the blocks of each
-/// row, and the activation's. A last step of fewer blocks is filled up as in [`steps_of_32`].
+/// row, and the activation's. A last step of fewer blocks is filled up with zeros, weights and
+/// activation, whose terms are 0 and leave the lanes of the sum as they were (which begin at +0
+/// and so are never -0).
 #[inline(always)]
 pub(super) fn steps_of_256<const BYTES: usize, const R: usize>(
     rows: [&[u8]; R],
@@ -173,7 +232,10 @@ pub(super) fn steps_of_256<const BYTES: usize, const R: usize>(
     let (q, q_rest) = activation.q().as_chunks::<4>();
     let (d, d_rest) = activation.d().as_chunks::<4>();
     let (sums, sums_rest) = activation.sums().as_chunks::<4>();
-    let rows = rows.map(|row| row.as_chunks::<BYTES>().0.as_chunks::<4>());
+    let rows = rows.map(|row| {
+        let (blocks, _) = row.as_chunks::<BYTES>();
+        blocks.get(..activation.q().len()).unwrap_or(blocks).as_chunks::<4>()
+    });
     for (i, ((q, d), sums)) in q.iter().zip(d).zip(sums).enumerate() {
         // A step is long: the check does not count.
         let blocks = rows.map(|(steps, _)| steps.get(i).unwrap_or(const { &[[0; BYTES]; 4] }));
@@ -195,7 +257,7 @@ pub(super) struct Four256<'a> {
 
 /// Goes along four rows of a dense type by `step`s of `N` elements, `BYTES` bytes, and as many
 /// of the activation. A last step of fewer elements is filled up with zeros, as in
-/// [`steps_of_32`].
+/// [`steps_of_256`].
 #[inline(always)]
 pub(super) fn steps_of_elements<const BYTES: usize, const N: usize>(
     rows: [&[u8]; 4],
@@ -203,13 +265,13 @@ pub(super) fn steps_of_elements<const BYTES: usize, const N: usize>(
     mut step: impl FnMut([&[u8; BYTES]; 4], &[f32; N]),
 ) {
     let (x, x_rest) = x.as_chunks::<N>();
-    let steps = rows.map(|row| row.as_chunks::<BYTES>());
-    let [row0, row1, row2, row3] = steps.map(|(steps, _)| steps.iter());
+    let [row0, row1, row2, row3] = rows.map(|row| row.as_chunks::<BYTES>().0.iter());
     for ((((row0, row1), row2), row3), x) in row0.zip(row1).zip(row2).zip(row3).zip(x) {
         step([row0, row1, row2, row3], x);
     }
     if !x_rest.is_empty() {
-        let rest = steps.map(|(_, rest)| filled_up::<u8, BYTES>(rest));
+        let bytes = x.len() * BYTES..x.len() * BYTES + x_rest.len() * (BYTES / N);
+        let rest = rows.map(|row| filled_up(row.get(bytes.clone()).unwrap_or_default()));
         step(rest.each_ref(), &filled_up(x_rest));
     }
 }

@@ -9,7 +9,7 @@ use super::super::vector::{fold_rows, load_at, load_half, load_halves_at, store,
 use super::step::{
     Activation, Blocks, Codes, Half, product, products, scaled, scales, start, with_offset,
 };
-use crate::arch::call::{DotRows, Rows, four, steps_of_32};
+use crate::arch::call::{DotRows, Rows, Steps32, four, steps_of_32};
 
 pub(super) fn rows(storage: StorageType) -> Option<DotRows> {
     Some(DotRows::Q32(match storage {
@@ -95,19 +95,19 @@ fn powers_of_two(blocks: Blocks<'_, 17>) -> __m256 {
 #[target_feature(enable = "avx2,f16c")]
 fn nvfp4(rows: Rows<'_>, activation: RowQ32<'_>) {
     let table = table(&E2M1);
+    let activation = Steps32::new(activation);
     rows.by(|rows: [&[u8]; 4]| {
         let mut lanes = [_mm256_setzero_ps(); 2];
-        steps_of_32(rows, &activation, |blocks: [&[u8; 72]; 4], activation| {
+        steps_of_32(rows, &activation, |blocks: [&[u8; 72]; 4], activation, count| {
             let blocks = four(blocks, |blocks| blocks.as_chunks::<36>().0);
             let first = four(blocks, |blocks| &blocks[0]);
-            let second = four(blocks, |blocks| &blocks[1]);
             let [a, b] = terms_of_groups(table, first, Half(&activation, 0));
-            let [c, d] = terms_of_groups(table, second, Half(&activation, 1));
-            let [rows01, rows23] = lanes;
-            lanes = [
-                _mm256_add_ps(_mm256_add_ps(rows01, a), c),
-                _mm256_add_ps(_mm256_add_ps(rows23, b), d),
-            ];
+            lanes = [_mm256_add_ps(lanes[0], a), _mm256_add_ps(lanes[1], b)];
+            if count > 2 {
+                let second = four(blocks, |blocks| &blocks[1]);
+                let [a, b] = terms_of_groups(table, second, Half(&activation, 1));
+                lanes = [_mm256_add_ps(lanes[0], a), _mm256_add_ps(lanes[1], b)];
+            }
         });
         fold_groups(lanes)
     });

@@ -10,7 +10,7 @@ use crate::arch::intrinsics::*;
 use hk_core::dot::RowQ32;
 
 use super::super::vector::{load_half, load_halves, sum_halves};
-use crate::arch::call::{Four32, Rows, four, steps_of_32};
+use crate::arch::call::{Four32, Rows, Steps32, four, steps_of_32};
 
 /// Two activation blocks.
 pub(super) struct Activation {
@@ -89,16 +89,22 @@ pub(super) fn products<const BLOCK: usize, const BYTES: usize, L: Copy>(
     fold: impl Fn([L; 2]) -> [f32; 4],
 ) {
     const { assert!(BYTES == 4 * BLOCK) };
+    // In place of a block that does not count: its terms are 0 and leave the lanes as they
+    // were (which begin at +0 and so are never -0).
+    let nothing = &[0; BLOCK];
+    let activation = Steps32::new(activation);
     rows.by(|rows: [&[u8]; 4]| {
         let mut lanes = [zero; 2];
-        steps_of_32(rows, &activation, |blocks: [&[u8; BYTES]; 4], activation| {
+        steps_of_32(rows, &activation, |blocks: [&[u8; BYTES]; 4], activation, count| {
             let blocks = four(blocks, |blocks| blocks.as_chunks::<BLOCK>().0);
-            let first = four(blocks, |blocks| [&blocks[0], &blocks[1]]);
-            let second = four(blocks, |blocks| [&blocks[2], &blocks[3]]);
-            lanes = [
-                add(lanes[0], first, Half(&activation, 0)),
-                add(lanes[1], second, Half(&activation, 1)),
-            ];
+            let pairs = |first: usize| {
+                let both = first + 1 < count;
+                four(blocks, |row| [&row[first], if both { &row[first + 1] } else { nothing }])
+            };
+            lanes[0] = add(lanes[0], pairs(0), Half(&activation, 0));
+            if count > 2 {
+                lanes[1] = add(lanes[1], pairs(2), Half(&activation, 1));
+            }
         });
         fold(lanes)
     });

@@ -9,7 +9,7 @@ use super::super::vector::{fold_rows, load, load_codes, load_words};
 use super::step::{
     Codes, Ends, Words, first_words_of_rows, four_times, low_floats, products, scaled, sums,
 };
-use crate::arch::call::{DotRows, Four32, Rows, four, steps_of_32};
+use crate::arch::call::{DotRows, Four32, Rows, Steps32, four, steps_of_32};
 
 pub(super) fn rows(storage: StorageType, extended: bool) -> Option<DotRows> {
     Some(DotRows::Q32(match (storage, extended) {
@@ -177,9 +177,10 @@ fn products_of_nvfp4(rows: Rows<'_>, activation: RowQ32<'_>, look_up: impl Fn(__
     };
     // Lane `4l + r` of the result is lane `l` of row `r`.
     let order = _mm512_set_epi32(15, 13, 7, 5, 14, 12, 6, 4, 11, 9, 3, 1, 10, 8, 2, 0);
+    let activation = Steps32::new(activation);
     rows.by(|rows: [&[u8]; 4]| {
         let mut lanes = _mm512_setzero_ps();
-        steps_of_32(rows, &activation, |blocks: [&[u8; 72]; 4], activation| {
+        steps_of_32(rows, &activation, |blocks: [&[u8; 72]; 4], activation, count| {
             let groups = Groups::load(&activation);
             let blocks = four(blocks, |blocks| Ends::load(blocks));
             let sums = four(blocks, |blocks| groups.sums(look_up(blocks.words(&CODES))));
@@ -188,7 +189,10 @@ fn products_of_nvfp4(rows: Rows<'_>, activation: RowQ32<'_>, look_up: impl Fn(__
             // The one block after the other.
             let first = _mm512_shuffle_f32x4::<0b01_00_01_00>(rows01, rows23);
             let second = _mm512_shuffle_f32x4::<0b11_10_11_10>(rows01, rows23);
-            lanes = _mm512_add_ps(_mm512_add_ps(lanes, first), second);
+            lanes = _mm512_add_ps(lanes, first);
+            if count > 2 {
+                lanes = _mm512_add_ps(lanes, second);
+            }
         });
         fold_rows(_mm512_permutexvar_ps(order, lanes))
     });

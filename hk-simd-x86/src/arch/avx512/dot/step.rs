@@ -12,7 +12,7 @@ use hk_core::dot::RowQ32;
 use super::super::vector::{
     fold_rows, load, load_codes, load_half, load_quarter, load_words, sum_quarters,
 };
-use crate::arch::call::{Four32, Rows, four, steps_of_32};
+use crate::arch::call::{Four32, Rows, Steps32, four, steps_of_32};
 
 /// Four activation blocks.
 pub(super) struct Activation {
@@ -69,10 +69,14 @@ pub(super) fn products<const BYTES: usize>(
     activation: RowQ32<'_>,
     terms: impl Fn([&[u8; BYTES]; 4], Activation) -> __m512,
 ) {
+    let activation = Steps32::new(activation);
     rows.by(|rows: [&[u8]; 4]| {
         let mut lanes = _mm512_setzero_ps();
-        steps_of_32(rows, &activation, |blocks, activation| {
-            lanes = _mm512_add_ps(lanes, terms(blocks, Activation::load(&activation)));
+        steps_of_32(rows, &activation, |blocks, activation, count| {
+            let terms = terms(blocks, Activation::load(&activation));
+            // Four rows a block.
+            let these = u16::MAX >> (16 - 4 * count);
+            lanes = _mm512_mask_add_ps(lanes, these, lanes, terms);
         });
         fold_rows(lanes)
     });
