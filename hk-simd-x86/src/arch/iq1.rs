@@ -47,12 +47,28 @@ pub(super) fn iq1_m_scale(scales: u64) -> [u8; 2] {
     (pairs as u16 & 0xFF | (pairs >> 24) as u16 & 0xFF00).to_le_bytes()
 }
 
-/// Rows of eight bytes, none of them in two cache lines.
+/// `N` rows of eight bytes, none of them in two cache lines.
 #[repr(align(64))]
-struct Aligned([[u8; 8]; 4096]);
+pub(super) struct Table<const N: usize>(pub(super) [[u8; 8]; N]);
+
+/// Rows of the codebook as `g + 1`, by number: half as much to keep at hand as
+/// [`SHIFTED_EIGHTHS`].
+pub(super) static CODES: Table<2048> = {
+    let mut codes = IQ1;
+    let mut row = 0;
+    while row < 2048 {
+        let mut i = 0;
+        while i < 8 {
+            codes[row][i] = codes[row][i].wrapping_add(1);
+            i += 1;
+        }
+        row += 1;
+    }
+    Table(codes)
+};
 
 /// Rows of the codebook as `8 * (g + delta) + 9`, by number; see [`nibbles`].
-static SHIFTED_EIGHTHS: Aligned = {
+pub(super) static SHIFTED_EIGHTHS: Table<4096> = {
     let mut eighths = [[0; 8]; 4096];
     let mut row = 0;
     while row < 4096 {
@@ -64,7 +80,7 @@ static SHIFTED_EIGHTHS: Aligned = {
         }
         row += 1;
     }
-    Aligned(eighths)
+    Table(eighths)
 };
 
 /// The row as `8 * (g + delta) + 9`, by the lowest 12 bits of its number.

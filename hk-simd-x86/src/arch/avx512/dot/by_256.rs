@@ -22,11 +22,21 @@ pub(super) struct Block<'a> {
 }
 
 /// What a kernel makes of one block of each of four rows.
+#[derive(Clone, Copy)]
 pub(super) struct Products {
     /// In each quarter four integers whose sum is the S of the row's block.
     pub(super) sums: __m512i,
     /// In each quarter the row's scale: the f16 in word 0.
     pub(super) scales: __m512i,
+}
+
+impl Products {
+    /// Of nothing.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn none() -> Self {
+        Products { sums: _mm512_setzero_si512(), scales: _mm512_setzero_si512() }
+    }
 }
 
 /// As [`Products`], of blocks with minimums.
@@ -63,15 +73,22 @@ pub(super) fn products_of<const BYTES: usize>(
     rows.by(|rows: [&[u8]; 4]| {
         let mut lanes = _mm512_setzero_ps();
         steps_of_256(rows, &activation, |rows, activation| {
-            let [a, b, c, d] = four(rows, &activation, &block);
-            let sums = sum_quarters([a.sums, b.sums, c.sums, d.sums]);
-            let scales = first_of_quarters([a.scales, b.scales, c.scales, d.scales]);
-            let scale = _mm512_mul_ps(halves(scales), _mm512_set1_ps(power));
-            let scale = _mm512_mul_ps(scale, in_quarters(activation.d));
-            lanes = _mm512_add_ps(lanes, _mm512_mul_ps(scale, _mm512_cvtepi32_ps(sums)));
+            let products = four(rows, &activation, &block);
+            lanes = _mm512_add_ps(lanes, terms(power, products, activation.d));
         });
         fold_quarters(lanes)
     });
+}
+
+/// The terms of four blocks, by the activation's scales.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn terms(power: f32, [a, b, c, d]: [Products; 4], activation: &[f32; 4]) -> __m512 {
+    let sums = sum_quarters([a.sums, b.sums, c.sums, d.sums]);
+    let scales = first_of_quarters([a.scales, b.scales, c.scales, d.scales]);
+    let scale = _mm512_mul_ps(halves(scales), _mm512_set1_ps(power));
+    let scale = _mm512_mul_ps(scale, in_quarters(activation));
+    _mm512_mul_ps(scale, _mm512_cvtepi32_ps(sums))
 }
 
 /// As [`products`], of blocks with minimums.
@@ -163,7 +180,7 @@ fn in_quarters(floats: &[f32; 4]) -> __m512 {
 /// quarter.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn fold_quarters(lanes: __m512) -> [f32; 4] {
+pub(super) fn fold_quarters(lanes: __m512) -> [f32; 4] {
     let pairs = _mm512_add_ps(lanes, _mm512_permute_ps::<0b10_11_00_01>(lanes));
     let all = _mm512_add_ps(pairs, _mm512_permute_ps::<0b01_00_11_10>(pairs));
     let firsts = _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, all));

@@ -20,7 +20,7 @@ pub(super) fn rows(storage: StorageType) -> Option<DotRows> {
 /// The codes of an activation block, as they stand.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn in_order(q: &[i8; 256]) -> [__m512i; 4] {
+pub(super) fn in_order(q: &[i8; 256]) -> [__m512i; 4] {
     let (q, _) = q.as_chunks::<64>();
     [load_codes(&q[0]), load_codes(&q[1]), load_codes(&q[2]), load_codes(&q[3])]
 }
@@ -35,7 +35,7 @@ fn halves_of(a: __m512i, b: __m512i) -> [__m512i; 2] {
 /// Quarter `ROW` of `quarters` in all four.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn quarter<const ROW: usize>(quarters: __m512i) -> __m512i {
+pub(super) fn quarter<const ROW: usize>(quarters: __m512i) -> __m512i {
     match ROW {
         0 => _mm512_shuffle_i32x4::<0x00>(quarters, quarters),
         1 => _mm512_shuffle_i32x4::<0x55>(quarters, quarters),
@@ -65,7 +65,7 @@ fn add_scaled(
 /// Adds to `sums` the sums of two products each of 16-bit integers.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn add_products(sums: __m512i, a: __m512i, b: __m512i) -> __m512i {
+pub(super) fn add_products(sums: __m512i, a: __m512i, b: __m512i) -> __m512i {
     // No sum comes near the end of its range. Without the saturation that therefore never
     // happens the compiler makes two instructions of this one.
     _mm512_dpwssds_epi32(sums, a, b)
