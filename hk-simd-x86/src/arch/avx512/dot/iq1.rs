@@ -11,9 +11,7 @@ use hk_core::StorageType;
 use hk_core::dot::RowQ256;
 
 use super::super::iq1::{rows_iq1_m, rows_iq1_s};
-use super::super::vector::{
-    load, load_eighths, load_quarters_at, load_words, quads,
-};
+use super::super::vector::{load, load_eighths, load_quarters_at, load_words, quads};
 use super::by_256::{Block, Products, fold_quarters, rows_in_quarters, terms};
 use super::k::{add_products, in_order, quarter};
 use crate::arch::call::{DotRows, Rows, steps_of_256};

@@ -1,8 +1,9 @@
 //! Encoders that search for their scales: iq4_nl, iq4_xs, mxfp4, nvfp4, tq1_0, tq2_0.
-#![cfg(all(feature = "i-quants", feature = "fp4", feature = "ternary"))]
 
 use hk_core::encode::{Encode, WithEncoder, with_encoder};
 use hk_core::{Backend, ErrorKind, Portable, StorageType, encode};
+
+use super::common::{Random, decoded, encoded, weighted_error};
 
 /// Each type, and the relative errors of ggml's quantizers on normal weights and on those of
 /// Student's t distribution with four degrees of freedom.
@@ -18,64 +19,6 @@ const TYPES: [(StorageType, f64, f64); 6] = [
 
 const TERNARY: [StorageType; 2] = [StorageType::TQ1_0, StorageType::TQ2_0];
 
-/// Numbers that are different each time and the same in each run.
-struct Random(u64);
-
-impl Random {
-    fn bits(&mut self) -> u32 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let word = ((self.0 >> 18) ^ self.0) >> 27;
-        (word as u32).rotate_right((self.0 >> 59) as u32)
-    }
-
-    /// From 0 to 1, neither included.
-    fn uniform(&mut self) -> f64 {
-        (f64::from(self.bits()) + 0.5) / 4_294_967_296.0
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "the last bit of a sample does not matter")]
-    fn normal(&mut self) -> f64 {
-        (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
-    }
-
-    fn normals(&mut self, len: usize) -> Vec<f32> {
-        (0..len).map(|_| self.normal() as f32).collect()
-    }
-
-    fn students(&mut self, len: usize) -> Vec<f32> {
-        let mut student = || {
-            let squares: f64 = (0..4).map(|_| self.normal()).map(|normal| normal * normal).sum();
-            self.normal() / (squares / 4.0).sqrt()
-        };
-        (0..len).map(|_| student() as f32).collect()
-    }
-
-    /// From a thousandth to 1, evenly by magnitude.
-    #[expect(clippy::disallowed_methods, reason = "the last bit of a sample does not matter")]
-    fn importance(&mut self, len: usize) -> Vec<f32> {
-        (0..len).map(|_| (-6.9 * self.uniform()).exp() as f32).collect()
-    }
-}
-
-fn encode(
-    storage: StorageType,
-    weights: &[f32],
-    columns: usize,
-    importance: Option<&[f32]>,
-) -> Vec<u8> {
-    let len = encode::encoded_len(storage, weights.len() / columns, columns).unwrap();
-    let mut blocks = vec![0xAA; len];
-    Portable.quantize(storage, weights, columns, importance, &mut blocks).unwrap();
-    blocks
-}
-
-fn decode(storage: StorageType, blocks: &[u8], len: usize) -> Vec<f32> {
-    let mut weights = vec![f32::NAN; len];
-    Portable.dequantize(storage, blocks, &mut weights).unwrap();
-    weights
-}
-
 /// What comes back of weights in rows of `columns`.
 fn back(
     storage: StorageType,
@@ -83,18 +26,7 @@ fn back(
     columns: usize,
     importance: Option<&[f32]>,
 ) -> Vec<f32> {
-    decode(storage, &encode(storage, weights, columns, importance), weights.len())
-}
-
-/// The root of the squared errors over that of the squares, both weighted.
-fn error(weights: &[f32], back: &[f32], importance: &[f32]) -> f64 {
-    let (mut errors, mut squares) = (0.0, 0.0);
-    for ((&weight, &back), &counts) in weights.iter().zip(back).zip(importance.iter().cycle()) {
-        let (weight, back, counts) = (f64::from(weight), f64::from(back), f64::from(counts));
-        errors += counts * (weight - back) * (weight - back);
-        squares += counts * weight * weight;
-    }
-    (errors / squares).sqrt()
+    decoded(storage, &encoded(storage, weights, columns, importance), weights.len())
 }
 
 /// The largest magnitude of each type.
@@ -120,10 +52,10 @@ fn errors_are_no_larger_than_those_of_ggml() {
         return;
     }
     let len = 1 << 17;
-    let (normal, student) = (Random(1).normals(len), Random(2).students(len));
+    let (normal, student) = (Random(1).normals(len), Random(2).heavy(len));
     for (storage, on_normal, on_student) in TYPES {
         for (weights, limit) in [(&normal, on_normal), (&student, on_student)] {
-            let error = error(weights, &back(storage, weights, 256, None), &[1.0]);
+            let error = weighted_error(weights, &back(storage, weights, 256, None), &[1.0]);
             assert!(error <= 1.005 * limit, "{storage}: {error} over {limit}");
         }
     }
@@ -132,23 +64,23 @@ fn errors_are_no_larger_than_those_of_ggml() {
 #[test]
 fn importance_lessens_the_weighted_error() {
     let len = 256 * blocks(64);
-    let (normal, student) = (Random(3).normals(len), Random(4).students(len));
+    let (normal, student) = (Random(3).normals(len), Random(4).heavy(len));
     let importance = Random(5).importance(256);
     for (storage, ..) in TYPES {
         for weights in [&normal, &student] {
-            let without = error(weights, &back(storage, weights, 256, None), &importance);
+            let without = weighted_error(weights, &back(storage, weights, 256, None), &importance);
             let back = back(storage, weights, 256, Some(&importance));
-            let with = error(weights, &back, &importance);
+            let with = weighted_error(weights, &back, &importance);
             assert!(with < without, "{storage}: {with}, {without} without");
             // Only ratios count.
             let halves: Vec<f32> = importance.iter().map(|i| i * 0.5).collect();
-            assert_eq!(encode(storage, weights, 256, Some(&halves)), {
-                encode(storage, weights, 256, Some(&importance))
+            assert_eq!(encoded(storage, weights, 256, Some(&halves)), {
+                encoded(storage, weights, 256, Some(&importance))
             });
         }
-        let all_the_same = encode(storage, &normal, 256, Some(&[3.0; 256]));
+        let all_the_same = encoded(storage, &normal, 256, Some(&[3.0; 256]));
         if storage != StorageType::MXFP4 {
-            assert_eq!(all_the_same, encode(storage, &normal, 256, None), "{storage}");
+            assert_eq!(all_the_same, encoded(storage, &normal, 256, None), "{storage}");
         }
     }
 }
@@ -157,17 +89,17 @@ fn importance_lessens_the_weighted_error() {
 fn importance_of_any_size_does_no_harm() {
     let weights = Random(6).normals(256 * 4);
     for (storage, ..) in TYPES {
-        let plain = error(&weights, &back(storage, &weights, 256, None), &[1.0]);
+        let plain = weighted_error(&weights, &back(storage, &weights, 256, None), &[1.0]);
         for importance in [0.0, -0.0, f32::from_bits(1), f32::MIN_POSITIVE, 1e-30, f32::MAX] {
             let back = back(storage, &weights, 256, Some(&[importance; 256]));
-            let error = error(&weights, &back, &[1.0]);
+            let error = weighted_error(&weights, &back, &[1.0]);
             assert!(error <= plain * 1.01, "{storage}, {importance}: {error}");
         }
         // Where it is 0, encoding is no worse than it has to be.
         let mut importance = [0.0; 256];
         importance[..32].fill(f32::MAX);
         let back = back(storage, &weights, 256, Some(&importance));
-        let error = error(&weights, &back, &[1.0]);
+        let error = weighted_error(&weights, &back, &[1.0]);
         assert!(error <= plain * 1.5, "{storage}: {error}");
     }
 }
@@ -178,7 +110,7 @@ fn ternary_weights_are_exact() {
     for storage in TERNARY {
         // Every f16 that is no infinity, in steps.
         for half in (1..0x7C00_u16).step_by(if cfg!(miri) { 10_007 } else { 37 }) {
-            let scale = decode(StorageType::F16, &half.to_le_bytes(), 1)[0];
+            let scale = decoded(StorageType::F16, &half.to_le_bytes(), 1)[0];
             let often = random.bits() % 8;
             let mut weights: Vec<f32> = (0..256)
                 .map(|_| match random.bits() >> 16 & 7 {
@@ -241,7 +173,7 @@ fn values_on_the_grid_come_back() {
         let storage = *storage;
         let len = storage.geometry().unwrap().weights as usize;
         for step in 0..2 * blocks(254) as u32 {
-            let weights = decode(storage, &block(storage, &mut random, step), len);
+            let weights = decoded(storage, &block(storage, &mut random, step), len);
             let importance = random.importance(len);
             for importance in [None, Some(&importance[..])] {
                 let back = back(storage, &weights, len, importance);
@@ -279,12 +211,12 @@ fn the_smallest_weights_lose_no_more_than_they_are() {
     for (storage, ..) in TYPES {
         for power in [1e-44_f32, 1e-40, 1e-37, 1e-30, 1e-20, 1e-9, 1e-7, 1e-6, 1e-5] {
             let weights: Vec<f32> = normal.iter().map(|weight| weight * power).collect();
-            let error = error(&weights, &back(storage, &weights, 256, None), &[1.0]);
+            let error = weighted_error(&weights, &back(storage, &weights, 256, None), &[1.0]);
             assert!(error <= 1.0, "{storage}, {power}: {error}");
         }
         // Scales in f16 are exact enough from here on; a power of two changes nothing.
         let weights: Vec<f32> = normal.iter().map(|weight| weight * 0.125).collect();
-        let of = |weights| error(weights, &back(storage, weights, 256, None), &[1.0]);
+        let of = |weights| weighted_error(weights, &back(storage, weights, 256, None), &[1.0]);
         assert!(of(&weights) < 1.01 * of(&normal) + 0.01, "{storage}");
     }
 }
@@ -298,7 +230,7 @@ fn the_largest_weights_fit_and_larger_ones_do_not() {
             *weight = [largest, -largest, 0.0][i % 3];
         }
         let back = back(storage, &weights, 256, None);
-        let error = error(&weights, &back, &[1.0]);
+        let error = weighted_error(&weights, &back, &[1.0]);
         assert!(error < 0.1 && back.iter().all(|weight| weight.is_finite()), "{storage}: {error}");
 
         let mut blocks = vec![0; encode::encoded_len(storage, 1, 256).unwrap()];

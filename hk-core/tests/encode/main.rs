@@ -1,5 +1,12 @@
 //! Encoding rows of weights to elements and blocks.
 
+#[cfg(all(feature = "k-quants", feature = "i-quants", feature = "fp4", feature = "ternary"))]
+mod common;
+#[cfg(all(feature = "k-quants", feature = "i-quants", feature = "fp4", feature = "ternary"))]
+mod quality;
+#[cfg(all(feature = "k-quants", feature = "i-quants", feature = "fp4", feature = "ternary"))]
+mod search;
+
 use hk_core::{Backend, ErrorKind, Portable, StorageType, encode};
 
 /// Types that have an encoder.

@@ -2,6 +2,8 @@
 
 use hk_core::{Backend, ErrorKind, Portable, StorageType, encode};
 
+use super::common::{Random, decoded, encoded, error, there_and_back};
+
 /// Relative RMS errors that must not be exceeded: of standard normal weights, and of weights
 /// after Student's t distribution with 4 degrees of freedom.
 const ERRORS: [(StorageType, f64, f64); 10] = [
@@ -16,73 +18,6 @@ const ERRORS: [(StorageType, f64, f64); 10] = [
     (StorageType::Q5_K, 0.0361, 0.0437),
     (StorageType::Q6_K, 0.0177, 0.0228),
 ];
-
-/// Pseudorandom numbers (xorshift64), the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn uniform(&mut self) -> f64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((self.0 >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
-    }
-
-    /// Standard normal, as the point in the unit circle of the polar method that comes first.
-    #[expect(clippy::disallowed_methods, reason = "weights of a test, which need no exact bits")]
-    fn normal(&mut self) -> f64 {
-        loop {
-            let (x, y) = (2.0 * self.uniform() - 1.0, 2.0 * self.uniform() - 1.0);
-            let square = x * x + y * y;
-            if square < 1.0 {
-                return x * (-2.0 * square.ln() / square).sqrt();
-            }
-        }
-    }
-
-    fn normals(&mut self, len: usize) -> Vec<f32> {
-        std::iter::repeat_with(|| self.normal() as f32).take(len).collect()
-    }
-
-    /// Student's t with 4 degrees of freedom.
-    fn heavy(&mut self, len: usize) -> Vec<f32> {
-        let weight = || {
-            let square: f64 = std::iter::repeat_with(|| self.normal()).take(4).map(|x| x * x).sum();
-            self.normal() / (square / 4.0).sqrt()
-        };
-        std::iter::repeat_with(weight).take(len).map(|x| x as f32).collect()
-    }
-}
-
-fn encoded(
-    storage: StorageType,
-    weights: &[f32],
-    columns: usize,
-    importance: Option<&[f32]>,
-) -> Vec<u8> {
-    let len = encode::encoded_len(storage, weights.len() / columns, columns).unwrap();
-    let mut out = vec![0xAA; len];
-    Portable.quantize(storage, weights, columns, importance, &mut out).unwrap();
-    out
-}
-
-fn decoded(storage: StorageType, payload: &[u8], len: usize) -> Vec<f32> {
-    let mut weights = vec![0.0; len];
-    Portable.dequantize(storage, payload, &mut weights).unwrap();
-    weights
-}
-
-fn there_and_back(storage: StorageType, weights: &[f32], columns: usize) -> Vec<f32> {
-    decoded(storage, &encoded(storage, weights, columns, None), weights.len())
-}
-
-/// The root of the mean squared error as a part of that of the weights.
-fn error(weights: &[f32], decoded: &[f32]) -> f64 {
-    let square = |x: f64| x * x;
-    let squares = weights.iter().map(|&w| square(w.into())).sum::<f64>();
-    let off = |(&w, &d): (&f32, &f32)| square(f64::from(w) - f64::from(d));
-    (weights.iter().zip(decoded).map(off).sum::<f64>() / squares).sqrt()
-}
 
 /// Checks the table; a smaller sample of heavy tails has an error of its own.
 fn check_errors(len: usize, [normal_room, heavy_room]: [f64; 2]) {
