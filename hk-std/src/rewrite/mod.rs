@@ -96,6 +96,8 @@ pub fn rewrite<'m>(
         was_sealed: input.header().flags.contains(hk_core::Flags::SEALED),
         ..Summary::default()
     };
+    // Tensors may lie over each other, but not so that a small file becomes a huge one.
+    let most = (input.hk().bytes().len() as u64).saturating_mul(4);
     let mut plans = HashMap::new();
     // What a tied tensor can be tied to: the first tensor with its bytes.
     let mut targets: HashMap<Span, &str> = HashMap::new();
@@ -119,6 +121,12 @@ pub fn rewrite<'m>(
         if !tensor.storage.is_reference() {
             summary.weights += tensor.shape.count();
             summary.totals.add(&spec, tensor.shape.count(), target.is_some());
+        }
+        if summary.bytes_before > most {
+            return Err(Error::Invalid(format!(
+                "{}: its tensors overlap many times over: `hk verify` says where",
+                input.path().display()
+            )));
         }
         writer.tensor(spec)?;
         plans.insert(tensor.name, (tensor, target));

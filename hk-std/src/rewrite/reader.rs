@@ -20,6 +20,9 @@ use crate::parallel::{for_each, par_dequantize_range, threads};
 /// Weights that are decoded and encoded at once, as far as rows and blocks allow.
 const SPAN: usize = 1 << 20;
 
+/// Weights of a row of blocks at most: they are held at once, whatever a shape claims.
+const BAND: u64 = 1 << 28;
+
 /// Weights that a thread encodes at once at least.
 const SHARE: usize = 1 << 14;
 
@@ -140,8 +143,29 @@ impl<'m> Source<'m> {
             let large = hk_core::Error::call(ErrorKind::AddressSpace(count));
             usize::try_from(count).map_err(|_| self.error(large))
         };
-        let band = columns.saturating_mul(shape.rows() as u64);
-        Ok((fit(band.max(1))?, fit(columns)?))
+        let band = columns.saturating_mul(shape.rows() as u64).max(1);
+        if band > BAND {
+            return Err(Error::Invalid(format!(
+                "{}: tensor {:?}: a row of blocks of {} rows and {columns} columns is too much to hold at once: choose blocks of fewer rows",
+                self.input.path().display(),
+                self.tensor.name,
+                shape.rows()
+            )));
+        }
+        Ok((fit(band)?, fit(columns)?))
+    }
+
+    /// `len` zeros, or an error where there is no memory for them.
+    fn zeros(&self, len: usize) -> Result<Vec<u8>> {
+        // `vec!` would end the process where this is an error.
+        Vec::<u8>::new().try_reserve_exact(len).map_err(|_| {
+            Error::Invalid(format!(
+                "{}: tensor {:?}: {len} bytes do not fit into memory: leave it out of the rules",
+                self.input.path().display(),
+                self.tensor.name
+            ))
+        })?;
+        Ok(vec![0; len])
     }
 
     /// The sum of what `measure` says of spans of `span` weights.
@@ -386,9 +410,9 @@ impl<'m> Source<'m> {
         let height = match (self.tensor.tile, tile.tile()) {
             (TileLayout::ROW_MAJOR, Some((height, _))) => u64::from(height),
             _ => {
-                let mut row_major = vec![0; from.row_major_len()];
+                let mut row_major = self.zeros(from.row_major_len())?;
                 from.restore(stored, &mut row_major).map_err(fault)?;
-                let mut out = vec![0; to.stored_len()];
+                let mut out = self.zeros(to.stored_len())?;
                 to.store(&row_major, &mut out).map_err(fault)?;
                 return Ok(Box::new(io::Cursor::new(out)));
             }
@@ -402,7 +426,7 @@ impl<'m> Source<'m> {
             let count = height.min(rows - row);
             let band = Order::new(storage, tile, count, columns).map_err(fault)?;
             let (now, later) = rest.split_at(band.row_major_len());
-            out.resize(band.stored_len(), 0);
+            *out = self.zeros(band.stored_len())?;
             band.store(now, out).map_err(fault)?;
             (row, rest) = (row + count, later);
             Ok(true)

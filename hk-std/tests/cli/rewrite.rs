@@ -300,3 +300,24 @@ fn every_form_quantizes() {
     }
     good(&["verify", &output]);
 }
+
+/// A shape that claims rows of 2^40 weights gets no memory for them.
+#[test]
+fn rows_that_are_too_long_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("wide.hk"), folder.path().join("out.hk"));
+    let mut writer = Writer::new();
+    let spec = TensorSpec {
+        sparsity: SparsityType::CSR,
+        data_size: 20,
+        ..TensorSpec::new("w", StorageType::F32, &[1, 1 << 40])
+    };
+    writer.tensor(spec).unwrap();
+    // Blocks of 1 x 1, two row pointers, no blocks.
+    let payload = [1, 0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    writer.write(&input, |_, _| Ok(&payload[..])).unwrap();
+    good(&["verify", text(&input)]);
+    let error = bad(&["pack", text(&input), text(&output), "--match", "*", "--as", "bsr:2x2"], 1);
+    assert!(error.contains("choose blocks of fewer rows"), "{error}");
+    assert!(!output.exists());
+}
