@@ -2,7 +2,14 @@
 
 #[cfg(all(feature = "k-quants", feature = "i-quants", feature = "fp4", feature = "ternary"))]
 mod common;
-#[cfg(all(feature = "k-quants", feature = "i-quants", feature = "fp4", feature = "ternary"))]
+// Too slow for Miri, which has the unsafe code of the kernels to look at.
+#[cfg(all(
+    not(miri),
+    feature = "k-quants",
+    feature = "i-quants",
+    feature = "fp4",
+    feature = "ternary"
+))]
 mod quality;
 #[cfg(all(feature = "k-quants", feature = "i-quants", feature = "fp4", feature = "ternary"))]
 mod search;
@@ -23,6 +30,7 @@ fn quantize(storage: StorageType, weights: &[f32], columns: usize) -> Result<Vec
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "hours")]
 fn what_is_not_finite_is_named_by_its_index() {
     for storage in types() {
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -f32::NAN] {
@@ -38,6 +46,7 @@ fn what_is_not_finite_is_named_by_its_index() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "hours")]
 fn what_is_too_large_is_named_by_its_index() {
     for storage in types().filter(|&storage| storage != StorageType::F32) {
         let mut weights = vec![-0.5; 4096];
