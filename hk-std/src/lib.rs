@@ -16,6 +16,7 @@ mod backend;
 pub mod bench;
 pub mod convert;
 mod error;
+pub mod imatrix;
 mod model;
 mod parallel;
 mod pool;

@@ -1,7 +1,5 @@
 //! Encoding rows of weights to elements and blocks.
 
-#[cfg(all(feature = "k-quants", feature = "i-quants", feature = "fp4", feature = "ternary"))]
-mod common;
 // Too slow for Miri, which has the unsafe code of the kernels to look at.
 #[cfg(all(
     not(miri),
@@ -10,9 +8,7 @@ mod common;
     feature = "fp4",
     feature = "ternary"
 ))]
-mod quality;
-#[cfg(all(feature = "k-quants", feature = "i-quants", feature = "fp4", feature = "ternary"))]
-mod search;
+mod all;
 
 use hk_core::{Backend, ErrorKind, Portable, StorageType, encode};
 

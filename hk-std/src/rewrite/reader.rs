@@ -122,6 +122,7 @@ impl<'m> Source<'m> {
                 let order = Order::new(self.tensor.storage, *tile, rows, columns);
                 TensorSpec {
                     tile: *tile,
+                    sparsity_ratio: self.tensor.sparsity_ratio,
                     data_size: order.map_err(fault)?.stored_len() as u64,
                     ..new(self.tensor.storage)
                 }

@@ -220,6 +220,14 @@ fn pruning_a_model() {
     let run = hk(&["prune", &half, &output, "--pattern", "2:4", "--force", "--match", "wide*"]);
     let (_, notes) = texts(&run);
     assert!(notes.contains("wide.weight larger than as f16"), "{notes}");
+    // Blocks that may have no code for 0 are not pruned that way.
+    let blocks = text(&folder.path().join("blocks.hk")).to_owned();
+    good(&["quantize", &input, &blocks, "--match", "wide*", "--type", "q4_1"]);
+    let args = ["prune", &blocks, &output, "--pattern", "2:4", "--force", "--dense"];
+    let run = hk(&[&args[..], &["--match", "wide*"]].concat());
+    let (_, notes) = texts(&run);
+    assert!(notes.contains("wide.weight kept: zeros in q4_1 would not stay zeros"), "{notes}");
+    assert_eq!(storage(&output, "wide.weight"), StorageType::Q4_1);
     bad(&["prune", &input, &output, "--pattern", "1:4"], 2);
 }
 
@@ -320,4 +328,39 @@ fn rows_that_are_too_long_are_refused() {
     let error = bad(&["pack", text(&input), text(&output), "--match", "*", "--as", "bsr:2x2"], 1);
     assert!(error.contains("choose blocks of fewer rows"), "{error}");
     assert!(!output.exists());
+}
+
+#[test]
+fn an_importance_matrix_makes_columns_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = model(folder.path());
+    let [plain, weighted] = ["plain.hk", "weighted.hk"].map(|name| folder.path().join(name));
+    let matrix = folder.path().join("imatrix.dat");
+    let entry = |name: &str, values: &[f32]| {
+        let mut bytes = [1, name.len() as i32].map(i32::to_le_bytes).concat();
+        bytes.extend(name.as_bytes());
+        bytes.extend([1, values.len() as i32].map(i32::to_le_bytes).concat());
+        bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        bytes
+    };
+    // Odd columns count a thousand times as much.
+    let uneven: Vec<f32> = (0..512).map(|column| (column % 2) as f32 + 0.001).collect();
+    std::fs::write(&matrix, entry("wide.weight", &uneven)).unwrap();
+    good(&["quantize", &input, text(&plain), "--match", "wide*", "--type", "q3_k"]);
+    let args = ["quantize", &input, text(&weighted), "--match", "wide*", "--type", "q3_k"];
+    good(&[&args[..], &["--imatrix", text(&matrix)]].concat());
+    let before = weights(6 * 512);
+    let odd = |path: &Path| {
+        let after = decoded(text(path), "wide.weight", Residual::Add);
+        let pairs = before.iter().zip(&after).skip(1).step_by(2);
+        pairs.map(|(a, b)| f64::from(a - b) * f64::from(a - b)).sum::<f64>()
+    };
+    assert!(odd(&weighted) < 0.9 * odd(&plain), "{} {}", odd(&weighted), odd(&plain));
+
+    std::fs::write(&matrix, entry("other", &uneven)).unwrap();
+    let run = hk(&[&args[..], &["--force", "--imatrix", text(&matrix)]].concat());
+    assert!(run.status.success() && texts(&run).1.contains("not in the importance matrix"));
+    std::fs::write(&matrix, entry("wide.weight", &uneven[..7])).unwrap();
+    let error = bad(&[&args[..], &["--force", "--imatrix", text(&matrix)]].concat(), 1);
+    assert!(error.contains("another model"), "{error}");
 }

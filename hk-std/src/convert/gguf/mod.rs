@@ -138,6 +138,13 @@ fn open(path: &Path) -> Result<File> {
     File::open(path).map_err(failed)
 }
 
+/// The tensors of `file`, the GGUF file at `path`, and where their bytes stand.
+pub(crate) fn tensors(file: &File, path: &Path) -> Result<Vec<(TensorSpec, u64)>> {
+    let mut source = Source::new(file).map_err(|e| Error::io("read", path, e))?;
+    let head = read_head(&mut source, |_, _| Ok(())).map_err(|fault| fault.in_file(path))?;
+    Ok(head.tensors.into_iter().map(|tensor| (tensor.spec, tensor.offset)).collect())
+}
+
 /// What is to be copied.
 struct Plan {
     /// Where each tensor's bytes stand in the GGUF file.

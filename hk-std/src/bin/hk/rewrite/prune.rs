@@ -19,7 +19,8 @@ Examples:
 Of every four consecutive weights the two with the largest magnitudes stay. Without --match the
 matrices of the float types are pruned; with it, the matrices whose names match, of any type
 that can be decoded. They are stored as sparse_2_4, with f32 values: 17 bits a weight, more than
-f16 takes. With --dense they stay in their own type, with zeros in them.";
+f16 takes. With --dense tensors of f32, f16, bf16 and fp8 stay in their own type, with zeros in
+them; others are kept as they are.";
 
 /// Set two of every four weights to zero
 ///
@@ -52,17 +53,20 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let model = ModelFile::open(&args.files.input)?;
     super::run(&args.files, &model, "pruning", |tensor, notes| {
-        let target = choose(args, &model, tensor, notes)?;
+        let target = choose(args, tensor, notes);
         if matches!(target, Some(Target::TwoOfFour(_))) {
             let after = two_of_four::packed_len(tensor.shape.count());
             let after = after.map_err(|e| Error::format(model.path(), Some(tensor.name), e))?;
             if after > tensor.data.size {
                 let storage = tensor.storage;
+                let hint = if encode::is_encodable(storage) && storage.is_dense() {
+                    format!(" (--dense keeps {storage})")
+                } else {
+                    String::new()
+                };
                 notes.add(
                     tensor.name,
-                    format!(
-                        "larger than as {storage}: packed values are f32 (--dense keeps {storage})"
-                    ),
+                    format!("larger than as {storage}: packed values are f32{hint}"),
                 );
             }
         }
@@ -70,12 +74,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     })
 }
 
-fn choose(
-    args: &Args,
-    model: &ModelFile,
-    tensor: &Tensor<'_>,
-    notes: &mut Notes,
-) -> Result<Option<Target>> {
+fn choose(args: &Args, tensor: &Tensor<'_>, notes: &mut Notes) -> Option<Target> {
     let is_float = matches!(
         tensor.storage,
         StorageType::F64
@@ -90,27 +89,25 @@ fn choose(
         None => is_float,
     };
     if !is_wanted || tensor.shape.len() != 2 || tensor.shape.count() == 0 {
-        return Ok(None);
+        return None;
     }
     if !is_decodable(tensor) {
         notes.add(tensor.name, format!("kept: {} cannot be decoded", tensor.storage));
-        return Ok(None);
+        return None;
     }
     let scale = if args.scale_correction { Scale::PreserveNorm } else { Scale::Keep };
     if args.dense {
-        if !encode::is_encodable(tensor.storage) {
-            return Err(super::usage(format!(
-                "{}: tensor {:?}: {} has no encoder to store zeros with: leave --dense out, or choose others with --match",
-                model.path().display(),
-                tensor.name,
-                tensor.storage
-            )));
+        // Blocks of other types need not have a code for 0.
+        if !is_float || !encode::is_encodable(tensor.storage) {
+            let storage = tensor.storage;
+            notes.add(tensor.name, format!("kept: zeros in {storage} would not stay zeros"));
+            return None;
         }
-        return Ok(Some(Target::Pruned(tensor.storage, scale)));
+        return Some(Target::Pruned(tensor.storage, scale));
     }
     if !tensor.shape.count().is_multiple_of(4) {
         notes.add(tensor.name, "kept: not a whole number of groups of four".to_owned());
-        return Ok(None);
+        return None;
     }
-    Ok(Some(Target::TwoOfFour(scale)))
+    Some(Target::TwoOfFour(scale))
 }

@@ -1,11 +1,13 @@
 //! `hk quantize`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use globset::GlobMatcher;
 use hk_std::hk_core::{StorageType, Tensor, encode};
+use hk_std::imatrix::Imatrix;
 use hk_std::rewrite::{Leftover, Target, fallback};
 use hk_std::{Error, ModelFile, Result};
 
@@ -16,6 +18,7 @@ Examples:
   hk quantize model.hk small.hk --type q4_k
   hk quantize model.hk small.hk --match 'token_embd*' --type q8_0 --type q4_k
   hk quantize model.hk mixed.hk --match '*.{attn_k,attn_v}.weight' --type q6_k --type q4_k
+  hk quantize model.hk small.hk --type q3_k --imatrix imatrix.gguf
   hk quantize model.hk exact.hk --type dq8 --block-size 64 --residual
 
 Rules: `--match PATTERN --type T` is one, and the first whose pattern matches a tensor's name
@@ -51,6 +54,10 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 64,
         value_parser = clap::value_parser!(u16).range(2..))]
     block_size: u16,
+
+    /// Importance matrix of llama.cpp (.dat or .gguf): columns that matter more get smaller errors
+    #[arg(long, value_name = "FILE")]
+    imatrix: Option<PathBuf>,
 
     /// Keep what dq4, dq8 and dqt leave over, so that decoding gives the weights back
     #[arg(long)]
@@ -157,14 +164,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         clap::Error::raw(ErrorKind::ArgumentConflict, format!("{text}\n")).exit();
     }
     let model = ModelFile::open(&args.files.input)?;
+    let imatrix = args.imatrix.as_deref().map(Imatrix::read).transpose()?;
     super::run(&args.files, &model, "quantizing", |tensor, notes| {
-        choose(args, &model, tensor, notes)
+        choose(args, imatrix.as_ref(), &model, tensor, notes)
     })
 }
 
 /// What becomes of `tensor`.
 fn choose(
     args: &Args,
+    imatrix: Option<&Imatrix>,
     model: &ModelFile,
     tensor: &Tensor<'_>,
     notes: &mut Notes,
@@ -191,5 +200,32 @@ fn choose(
             format!("stored as {storage}: rows of {row} do not divide into blocks of {wanted}"),
         );
     }
-    Ok((tensor.storage != storage).then_some(Target::Blocks(storage)))
+    if tensor.storage == storage {
+        return Ok(None);
+    }
+    // Numbers that stand alone are rounded to the nearest, whatever they count.
+    let is_dense = storage.is_dense();
+    let importance = imatrix.filter(|_| !is_dense).map(|imatrix| imatrix.get(tensor.name));
+    Ok(Some(match importance {
+        None => Target::Blocks(storage),
+        Some(None) => {
+            notes.add(
+                tensor.name,
+                "not in the importance matrix: all columns count the same".into(),
+            );
+            Target::Blocks(storage)
+        }
+        Some(Some(weights)) if weights.len() as u64 == tensor.shape.row_len() => {
+            Target::Weighted(storage, weights.clone())
+        }
+        Some(Some(weights)) => {
+            return Err(super::usage(format!(
+                "{}: tensor {:?} has rows of {}, but {} in the importance matrix: it belongs to another model",
+                model.path().display(),
+                tensor.name,
+                tensor.shape.row_len(),
+                weights.len()
+            )));
+        }
+    }))
 }
