@@ -65,12 +65,14 @@ impl Imatrix {
 
     fn from_gguf(file: &File, path: &Path) -> Result<Self> {
         let tensors = gguf::tensors(file, path)?;
+        // By name, so that a file of a million entries takes no million searches.
+        let by_name: HashMap<_, _> =
+            tensors.iter().map(|(spec, offset)| (spec.name.as_str(), (spec, *offset))).collect();
         let mut matrices = Imatrix::default();
         for (spec, offset) in &tensors {
             let Some(name) = spec.name.strip_suffix(".in_sum2") else { continue };
             let fault = |what: &str| invalid(path, &format!("{:?}: {what}", spec.name));
-            let counts =
-                tensors.iter().find(|(other, _)| other.name.strip_suffix(".counts") == Some(name));
+            let counts = by_name.get(format!("{name}.counts").as_str()).copied();
             let Some((counts, counts_offset)) = counts else {
                 return Err(fault(
                     "no counts beside it: the file is damaged, or no importance matrix",
@@ -85,7 +87,7 @@ impl Imatrix {
             // At most the file, by the checks of its table, so that memory holds them.
             let sums =
                 floats(file, *offset, spec.data_size).map_err(|e| Error::io("read", path, e))?;
-            let counts = floats(file, *counts_offset, counts.data_size)
+            let counts = floats(file, counts_offset, counts.data_size)
                 .map_err(|e| Error::io("read", path, e))?;
             let total: f32 = counts.iter().sum();
             // The experts of a layer count together.
