@@ -320,7 +320,7 @@ impl Case<'_> {
         let piece = self.weights / self.pieces();
         for _ in 0..self.fills() {
             let fill = |piece: &mut [f32]| {
-                piece.fill(0.0);
+                memset(piece);
                 Ok(())
             };
             // It cannot fail.
@@ -337,6 +337,13 @@ impl Case<'_> {
             threads => (4 * threads).next_power_of_two().min(self.weights / PIECE),
         }
     }
+}
+
+/// Fills `floats`. By itself, since the compiler makes a call of the C library's `memset` of
+/// this, but within other loops one of its own, which takes a third longer.
+#[inline(never)]
+fn memset(floats: &mut [f32]) {
+    floats.fill(0.0);
 }
 
 /// Does `work` on each of `pieces`, on the threads of `pool`.
