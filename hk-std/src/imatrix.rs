@@ -48,9 +48,25 @@ impl Imatrix {
         Self::from_entries(&bytes).map_err(|text| invalid(path, &text))
     }
 
-    /// The weights of the columns of tensor `name`.
-    pub fn get(&self, name: &str) -> Option<&Arc<[f32]>> {
-        self.0.get(name)
+    /// A weight for each of the `columns` columns of tensor `name`, `None` where nothing is known
+    /// of it. Where there are several rows of weights, as the older form has for the experts of a
+    /// layer, they count together.
+    ///
+    /// # Errors
+    /// How many weights there are, where those are not whole rows of `columns`.
+    pub fn columns(
+        &self,
+        name: &str,
+        columns: u64,
+    ) -> Option<std::result::Result<Arc<[f32]>, usize>> {
+        let weights = self.0.get(name)?;
+        let fits = usize::try_from(columns).ok();
+        let columns = fits.filter(|&columns| columns > 0 && weights.len() % columns == 0);
+        Some(match columns {
+            Some(columns) if columns == weights.len() => Ok(weights.clone()),
+            Some(columns) => Ok(sum_of_rows(weights, columns, 1.0).into()),
+            None => Err(weights.len()),
+        })
     }
 
     /// How many tensors there are.
@@ -90,13 +106,7 @@ impl Imatrix {
             let counts = floats(file, counts_offset, counts.data_size)
                 .map_err(|e| Error::io("read", path, e))?;
             let total: f32 = counts.iter().sum();
-            // The experts of a layer count together.
-            let mut means = vec![0.0; columns];
-            for row in sums.chunks_exact(columns) {
-                for (mean, sum) in means.iter_mut().zip(row) {
-                    *mean += sum / total;
-                }
-            }
+            let means = sum_of_rows(&sums, columns, total);
             matrices
                 .add(name, if total > 0.0 { means } else { Vec::new() })
                 .map_err(|e| fault(&e))?;
@@ -147,6 +157,17 @@ const DAMAGED: &str = "the file is damaged, or no importance matrix";
 
 fn invalid(path: &Path, text: &str) -> Error {
     Error::Invalid(format!("{}: {text}", path.display()))
+}
+
+/// The sum of rows of `columns` numbers, over `total`.
+fn sum_of_rows(rows: &[f32], columns: usize, total: f32) -> Vec<f32> {
+    let mut sums = vec![0.0; columns];
+    for row in rows.chunks_exact(columns) {
+        for (sum, number) in sums.iter_mut().zip(row) {
+            *sum += number / total;
+        }
+    }
+    sums
 }
 
 /// `len` bytes of floats from `offset` on.
@@ -209,13 +230,29 @@ mod tests {
         Imatrix::read(&path).map_err(|e| e.to_string())
     }
 
+    fn all(matrices: &Imatrix, name: &str) -> Vec<f32> {
+        matrices.0.get(name).expect("is there").to_vec()
+    }
+
+    #[test]
+    fn rows_of_experts_count_together() {
+        let matrices = read(&entries(&[("a", 1, &[1.0, 2.0, 3.0, 6.0])])).unwrap();
+        let columns =
+            |name, columns| matrices.columns(name, columns).map(|found| found.map(|c| c.to_vec()));
+        assert_eq!(columns("a", 4), Some(Ok(vec![1.0, 2.0, 3.0, 6.0])));
+        assert_eq!(columns("a", 2), Some(Ok(vec![4.0, 8.0])));
+        assert_eq!(columns("a", 3), Some(Err(4)));
+        assert_eq!(columns("a", 0), Some(Err(4)));
+        assert_eq!(columns("b", 4), None);
+    }
+
     #[test]
     fn the_older_form() {
         let file =
             entries(&[("a.weight", 4, &[8.0, 0.0, 2.0]), ("b", 0, &[1.0]), ("c", 2, &[0.0])]);
         let matrices = read(&file).unwrap();
-        assert_eq!(matrices.get("a.weight").unwrap()[..], [2.0, 0.0, 0.5]);
-        assert_eq!(matrices.get("b").unwrap()[..], [1.0]);
+        assert_eq!(all(&matrices, "a.weight"), [2.0, 0.0, 0.5]);
+        assert_eq!(all(&matrices, "b"), [1.0]);
         assert_eq!(matrices.len(), 2);
         for end in 0..file.len() - 9 {
             assert!(read(&file[..end]).is_err(), "{end}");
@@ -261,8 +298,8 @@ mod tests {
             ("never.counts", &[1, 1], &[0.0]),
         ]);
         let matrices = read(&file).unwrap();
-        assert_eq!(matrices.get("a.weight").unwrap()[..], [2.0, 0.0, 0.5]);
-        assert_eq!(matrices.get("x").unwrap()[..], [1.0, 2.0]);
+        assert_eq!(all(&matrices, "a.weight"), [2.0, 0.0, 0.5]);
+        assert_eq!(all(&matrices, "x"), [1.0, 2.0]);
         assert_eq!(matrices.len(), 2);
         for end in 0..file.len() {
             assert!(read(&file[..end]).is_err(), "{end}");

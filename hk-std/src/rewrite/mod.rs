@@ -9,8 +9,10 @@
 //! What stands behind the weights in the old file is of the old weights and does not come
 //! along: records of the appendix, and the seal. [`Summary`] says how many there were.
 
+mod layouts;
 mod pieces;
 mod reader;
+mod source;
 mod target;
 mod total;
 
@@ -30,7 +32,7 @@ use crate::writer::{Progress, Writer};
 pub use target::{Leftover, Target, fallback};
 pub use total::{Totals, TypeTotal};
 
-use reader::Source;
+use source::Source;
 
 /// What a rewrite did.
 #[derive(Clone, Debug, Default)]
@@ -87,19 +89,21 @@ pub fn rewrite<'m>(
     output: &Path,
     options: Options<'m>,
     mut choose: impl FnMut(&Tensor<'m>) -> Result<Option<Target>>,
-    progress: impl FnMut(Progress) -> ControlFlow<()>,
+    mut progress: impl FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Summary> {
-    check_output(input.path(), output, options.overwrite)?;
+    let Options { overwrite, backend } = options;
+    check_output(input.path(), output, overwrite)?;
     let mut writer = head(input)?;
     let mut summary = Summary {
         records: input.hk().appendix().count() as u64,
         was_sealed: input.header().flags.contains(hk_core::Flags::SEALED),
         ..Summary::default()
     };
-    // Tensors may lie over each other, but not so that a small file becomes a huge one.
-    let most = (input.hk().bytes().len() as u64).saturating_mul(4);
     let mut plans = HashMap::new();
     // What a tied tensor can be tied to: the first tensor with its bytes.
+    // How long the new file becomes is known only when all tensors have been looked at, some of
+    // them through all their weights.
+    let total = input.hk().bytes().len() as u64;
     let mut targets: HashMap<Span, &str> = HashMap::new();
     for tensor in input.tensors() {
         if tensor.storage == StorageType::SHARED_REF {
@@ -108,12 +112,15 @@ pub fn rewrite<'m>(
             continue;
         }
         targets.entry(tensor.data).or_insert(tensor.name);
+        if progress(Progress { done: 0, total }).is_break() {
+            return Err(Error::Stopped);
+        }
         let target = if tensor.storage.is_reference() { None } else { choose(&tensor)? };
         let spec = match &target {
             None => copied(&tensor),
             Some(target) => {
                 summary.changed += 1;
-                Source::new(input, options.backend, tensor).spec(target)?
+                Source { input, backend, tensor }.spec(target)?
             }
         };
         summary.bytes_before += tensor.data.size + tensor.scales.size + tensor.residual.size;
@@ -122,7 +129,8 @@ pub fn rewrite<'m>(
             summary.weights += tensor.shape.count();
             summary.totals.add(&spec, tensor.shape.count(), target.is_some());
         }
-        if summary.bytes_before > most {
+        // Tensors may lie over each other, but not so that a small file becomes a huge one.
+        if summary.bytes_before > total.saturating_mul(4) {
             return Err(Error::Invalid(format!(
                 "{}: its tensors overlap many times over: `hk verify` says where",
                 input.path().display()
@@ -142,8 +150,8 @@ pub fn rewrite<'m>(
                 Part::Residual => tensor.residual(),
             })),
             Some(target) => {
-                let source = Source::new(input, options.backend, *tensor);
-                source.reader(target, total::key_of(spec), part, &totals).map_err(io::Error::other)
+                let source = Source { input, backend, tensor: *tensor };
+                source.reader(target, spec, part, &totals).map_err(io::Error::other)
             }
         }
     };

@@ -286,9 +286,8 @@ fn packing_and_back() {
     bad(&["pack", &input, &packed, "--match", "*", "--as", "tile_3x3"], 2);
 }
 
-/// Every form of the reference file can be the source, and what cannot be decoded is kept.
 #[test]
-fn every_form_quantizes() {
+fn every_sparse_and_tiled_form_comes_back() {
     let folder = tempfile::tempdir().unwrap();
     let output = text(&folder.path().join("out.hk")).to_owned();
     let input = reference("all_types.hk");
@@ -307,6 +306,69 @@ fn every_form_quantizes() {
         assert!(same && storage(&output, name) == StorageType::F32, "{name}");
     }
     good(&["verify", &output]);
+}
+
+/// NaN and infinity are no trouble where nothing is rounded.
+#[test]
+fn packing_keeps_what_is_not_finite() {
+    let folder = tempfile::tempdir().unwrap();
+    let [input, packed, back] =
+        ["in.hk", "packed.hk", "back.hk"].map(|name| folder.path().join(name));
+    let mut writer = Writer::new();
+    writer.tensor(TensorSpec::new("w", StorageType::F32, &[4, 8])).unwrap();
+    let mut values = vec![0.0_f32; 32];
+    (values[3], values[9], values[17]) = (f32::NAN, f32::NEG_INFINITY, -0.0);
+    let values = bytes(&values);
+    writer.write(&input, |_, _| Ok(&values[..])).unwrap();
+    for layout in ["bitmask", "bsr:2x3", "tile_16x8"] {
+        let run = |from: &Path, to: &Path, layout: &str| {
+            good(&["pack", text(from), text(to), "--match", "*", "--as", layout, "--force"]);
+        };
+        run(&input, &packed, layout);
+        run(&packed, &back, "row_major");
+        assert_eq!(ModelFile::open(&back).unwrap().tensor("w").unwrap().data(), values, "{layout}");
+    }
+    // A plain f32 tensor is not what a packed one is.
+    good(&["quantize", text(&packed), text(&back), "--type", "f32", "--force"]);
+    assert_eq!(ModelFile::open(&back).unwrap().tensor("w").unwrap().tile, TileLayout::ROW_MAJOR);
+}
+
+#[test]
+fn what_is_stored_as_wanted_is_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = model(folder.path());
+    let [first, second] = ["a.hk", "b.hk"].map(|name| text(&folder.path().join(name)).to_owned());
+    for args in [&["--type", "q4_0"][..], &["--type", "dq4", "--block-size", "31", "--residual"]] {
+        hk(&[&["quantize", &input, &first, "--force"], args].concat());
+        let again = [&["quantize", &first, &second, "--force", "--json"], args].concat();
+        assert_eq!(good_json(&again)["tensors_changed"], 0, "{args:?}");
+        assert!(std::fs::read(&first).unwrap() == std::fs::read(&second).unwrap(), "{args:?}");
+    }
+    let args = ["quantize", &first, &second, "--force", "--json", "--type", "dq4"];
+    assert_eq!(good_json(&args)["tensors_changed"], 3);
+}
+
+/// The appendix and the seal are of the old weights: what is left behind is said, also where the
+/// summary is for a script.
+#[test]
+fn what_is_left_behind_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = text(&folder.path().join("out.hk")).to_owned();
+    let mut said = [0; 2];
+    let folder = reference("");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    for input in files.filter(|path| path.extension().is_some_and(|ending| ending == "hk")) {
+        let model = ModelFile::open(&input).unwrap();
+        let has = [model.hk().appendix().count() > 0, model.header().flags.contains(Flags::SEALED)];
+        let run = hk(&["quantize", text(&input), &output, "--type", "q8_0", "--force", "--json"]);
+        let (_, notes) = texts(&run);
+        assert!(run.status.success(), "{notes}");
+        let told = ["of the appendix left behind", "not sealed"].map(|note| notes.contains(note));
+        assert_eq!(told, has, "{}: {notes}", input.display());
+        said = [said[0] + usize::from(has[0]), said[1] + usize::from(has[1])];
+        good(&["verify", &output]);
+    }
+    assert!(said[0] > 0 && said[1] > 0, "{said:?}");
 }
 
 /// A shape that claims rows of 2^40 weights gets no memory for them.

@@ -49,6 +49,12 @@ impl Progress {
         self.bar.set_position(done);
     }
 
+    /// Moves the bar to `done` of `total`, which was not known at first.
+    pub fn set_of(&mut self, done: u64, total: u64) {
+        self.bar.set_length(total);
+        self.set(done);
+    }
+
     /// Moves the bar on by `more` bytes.
     pub fn advance(&mut self, more: u64) {
         self.set(self.bar.position().saturating_add(more));

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use globset::{Glob, GlobMatcher};
 use hk_std::hk_core::{SparsityType, StorageType, Tensor, TileLayout};
 use hk_std::rewrite::{self, Options, Summary, Target};
-use hk_std::{Error, ModelFile, Result, backend};
+use hk_std::{ModelFile, Result, backend};
 use serde_json::json;
 
 use crate::progress::Progress;
@@ -92,21 +92,22 @@ pub fn run<'m>(
         options,
         |tensor| choose(tensor, &mut notes),
         |progress| {
-            bar.get_or_insert_with(|| Progress::bytes(progress.total, doing)).set(progress.done);
+            let bar = bar.get_or_insert_with(|| Progress::bytes(progress.total, doing));
+            bar.set_of(progress.done, progress.total);
             interrupt::requested()
         },
     );
     drop(bar);
     let summary = summary?;
+    for note in left_behind(&summary) {
+        output::say(&format_args!("note: {note}"));
+    }
     if files.json {
-        // It holds the notes too.
+        // It holds the notes on tensors too.
         print_json(files, &summary, &notes)?;
         return Ok(ExitCode::SUCCESS);
     }
     notes.print();
-    for note in left_behind(&summary) {
-        output::say(&format_args!("note: {note}"));
-    }
     if summary.changed == 0 {
         output::say(&"note: no tensor was changed: nothing that can be matches");
     }
@@ -228,14 +229,4 @@ pub fn is_real(storage: StorageType) -> bool {
             | StorageType::UINT64
             | StorageType::BOOL
     ) && !storage.is_reference()
-}
-
-/// Whether a tensor can be decoded.
-pub fn is_decodable(tensor: &Tensor<'_>) -> bool {
-    tensor.form().is_ok()
-}
-
-/// An error about how the command was called.
-pub fn usage(message: String) -> Error {
-    Error::Invalid(message)
 }

@@ -8,7 +8,7 @@ use hk_std::hk_core::{StorageType, Tensor, encode};
 use hk_std::rewrite::Target;
 use hk_std::{Error, ModelFile, Result};
 
-use super::{Files, Notes, glob, is_decodable};
+use super::{Files, Notes, glob};
 
 const HELP: &str = "\
 Examples:
@@ -91,7 +91,7 @@ fn choose(args: &Args, tensor: &Tensor<'_>, notes: &mut Notes) -> Option<Target>
     if !is_wanted || tensor.shape.len() != 2 || tensor.shape.count() == 0 {
         return None;
     }
-    if !is_decodable(tensor) {
+    if tensor.form().is_err() {
         notes.add(tensor.name, format!("kept: {} cannot be decoded", tensor.storage));
         return None;
     }

@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use globset::GlobMatcher;
+use hk_std::hk_core::decode::Form;
 use hk_std::hk_core::{StorageType, Tensor, encode};
 use hk_std::imatrix::Imatrix;
 use hk_std::rewrite::{Leftover, Target, fallback};
 use hk_std::{Error, ModelFile, Result};
 
-use super::{Files, Notes, glob, is_decodable, is_real};
+use super::{Files, Notes, glob, is_real};
 
 const HELP: &str = "\
 Examples:
@@ -25,9 +26,9 @@ Rules: `--match PATTERN --type T` is one, and the first whose pattern matches a 
 counts; `--type T` without a pattern is for what no pattern matches. In a pattern * stands for
 anything, dots too, ? for one character, {a,b} for one of several. Tensors that no rule names,
 tensors of one dimension (norms, biases), integers and flags are kept as they are, and so are
-tensors of the wanted type.
+tensors that are stored as wanted.
 
-Where rows do not divide into blocks of 256, the next type of blocks of 32 is taken that is at
+Where rows do not divide into a type's blocks (256 weights, of nvfp4 64), the next type of blocks of 32 is taken that is at
 least as precise: q2_k, q3_k and iq4_xs become iq4_nl, q4_k q5_0, q5_k q5_1, q6_k q8_0, tq1_0,
 tq2_0 and nvfp4 q4_0; where they do not divide by 32 either, f16. Each such tensor is noted.
 
@@ -179,18 +180,19 @@ fn choose(
     notes: &mut Notes,
 ) -> Result<Option<Target>> {
     let Some(wanted) = args.rules.of(tensor.name) else { return Ok(None) };
-    let is_plain = tensor.shape.len() >= 2 && tensor.shape.count() > 0 && is_real(tensor.storage);
-    if !is_plain || tensor.storage == wanted && !is_dual(wanted) {
+    if tensor.shape.len() < 2 || tensor.shape.count() == 0 || !is_real(tensor.storage) {
         return Ok(None);
     }
-    if !is_decodable(tensor) {
+    let Ok(form) = tensor.form() else {
         notes.add(tensor.name, format!("kept: {} cannot be decoded", tensor.storage));
         return Ok(None);
-    }
+    };
     let residual = if args.residual { Leftover::Keep } else { Leftover::None };
     if let Some(dual) = Target::dual(wanted, args.block_size, residual) {
         let target = dual.map_err(|e| Error::format(model.path(), Some(tensor.name), e))?;
-        return Ok(Some(target));
+        let is_stored_so = matches!(&target, Target::Dual(dual, _) if form == Form::Scaled(*dual))
+            && args.residual == (tensor.residual.size > 0);
+        return Ok((!is_stored_so).then_some(target));
     }
     let storage = fallback(wanted, tensor.shape.row_len());
     if storage != wanted {
@@ -200,32 +202,25 @@ fn choose(
             format!("stored as {storage}: rows of {row} do not divide into blocks of {wanted}"),
         );
     }
-    if tensor.storage == storage {
+    if tensor.storage == storage && form == Form::Plain {
         return Ok(None);
     }
     // Numbers that stand alone are rounded to the nearest, whatever they count.
-    let is_dense = storage.is_dense();
-    let importance = imatrix.filter(|_| !is_dense).map(|imatrix| imatrix.get(tensor.name));
-    Ok(Some(match importance {
-        None => Target::Blocks(storage),
-        Some(None) => {
-            notes.add(
-                tensor.name,
-                "not in the importance matrix: all columns count the same".into(),
-            );
-            Target::Blocks(storage)
+    let Some(imatrix) = imatrix.filter(|_| storage.is_block()) else {
+        return Ok(Some(Target::Blocks(storage)));
+    };
+    match imatrix.columns(tensor.name, tensor.shape.row_len()) {
+        Some(Ok(weights)) => Ok(Some(Target::Weighted(storage, weights))),
+        Some(Err(found)) => Err(Error::Invalid(format!(
+            "{}: tensor {:?} has rows of {}, but {found} weights in the importance matrix: it belongs to another model",
+            model.path().display(),
+            tensor.name,
+            tensor.shape.row_len(),
+        ))),
+        None => {
+            let note = "not in the importance matrix: all columns count the same";
+            notes.add(tensor.name, note.into());
+            Ok(Some(Target::Blocks(storage)))
         }
-        Some(Some(weights)) if weights.len() as u64 == tensor.shape.row_len() => {
-            Target::Weighted(storage, weights.clone())
-        }
-        Some(Some(weights)) => {
-            return Err(super::usage(format!(
-                "{}: tensor {:?} has rows of {}, but {} in the importance matrix: it belongs to another model",
-                model.path().display(),
-                tensor.name,
-                tensor.shape.row_len(),
-                weights.len()
-            )));
-        }
-    }))
+    }
 }
