@@ -89,3 +89,13 @@ pub(crate) fn take_mut<'a, T>(from: &mut &'a mut [T], len: usize) -> &'a mut [T]
     *from = rest;
     head
 }
+
+/// The first of `from`, at most `N`, and `rest` where there are fewer.
+#[inline(always)]
+pub(crate) fn filled_up<T: Copy, const N: usize>(from: &[T], rest: T) -> [T; N] {
+    let mut filled = [rest; N];
+    for (to, from) in filled.iter_mut().zip(from) {
+        *to = *from;
+    }
+    filled
+}

@@ -3,6 +3,8 @@
 //! [`Backend`](crate::Backend) has these as methods, which is how they are asked for. They take
 //! any bytes: what a value is missing for becomes 0.
 
+use crate::bytes::filled_up;
+
 /// Spreads pairs of f32 values, little-endian, over groups of 4 weights: 2:4 sparsity. A
 /// nibble of `indexes`, the low one first, has two bits for the place of each value; where
 /// they are equal the second value stays.
@@ -22,28 +24,18 @@ pub fn expand_2_4(indexes: &[u8], values: &[[u8; 4]], out: &mut [f32]) {
     for (i, out) in out_steps.iter_mut().enumerate() {
         let index = indexes.get(i).copied().unwrap_or_default();
         // Only the last step can have too few.
-        let values = steps.get(i).copied().unwrap_or_else(|| filled_up(rest));
+        let values = steps.get(i).copied().unwrap_or_else(|| filled_up(rest, [0; 4]));
         expand_groups(index, values, out);
     }
     if !out_rest.is_empty() {
         let index = indexes.get(whole).copied().unwrap_or_default();
-        let values = steps.get(whole).copied().unwrap_or_else(|| filled_up(rest));
+        let values = steps.get(whole).copied().unwrap_or_else(|| filled_up(rest, [0; 4]));
         let mut weights = [0.0; 8];
         expand_groups(index, values, &mut weights);
         for (to, from) in out_rest.iter_mut().zip(weights) {
             *to = from;
         }
     }
-}
-
-/// At most `N` values, and zeros.
-#[inline(always)]
-fn filled_up<const N: usize>(values: &[[u8; 4]]) -> [[u8; 4]; N] {
-    let mut filled = [[0; 4]; N];
-    for (to, from) in filled.iter_mut().zip(values) {
-        *to = *from;
-    }
-    filled
 }
 
 /// Two groups.
@@ -80,13 +72,13 @@ pub fn expand_bitmask(mask: &[u8], values: &[[u8; 4]], out: &mut [f32]) {
         let left = values.get(at..).unwrap_or_default();
         match left.first_chunk::<8>() {
             Some(values) => expand_bits(bits, values, out),
-            None => expand_bits(bits, &filled_up(left), out),
+            None => expand_bits(bits, &filled_up(left, [0; 4]), out),
         }
         at = at.wrapping_add(bits.count_ones() as usize);
     }
     let left = values.get(at..).unwrap_or_default();
     let mut weights = [0.0; 8];
-    expand_bits(mask.next().copied().unwrap_or_default(), &filled_up(left), &mut weights);
+    expand_bits(mask.next().copied().unwrap_or_default(), &filled_up(left, [0; 4]), &mut weights);
     for (to, from) in rest.iter_mut().zip(weights) {
         *to = from;
     }

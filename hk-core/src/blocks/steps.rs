@@ -1,7 +1,7 @@
 //! The way through blocks with scales beside them, for every set of kernels.
 
 use super::ScaledBlocks;
-use crate::bytes::{take, take_mut};
+use crate::bytes::{filled_up, take, take_mut};
 
 /// Goes through the first `out.len()` weights of `blocks`, which has as many, by steps of `W`
 /// weights, whose codes are `C` bytes and whose residual is `R`: for backends, which bring a
@@ -169,22 +169,12 @@ fn by_arrays<const C: usize, const R: usize, const W: usize>(
     let adds = !residual.is_empty();
     while !out.is_empty() {
         let out = take_mut(&mut out, W);
-        let codes = filled_up(take(&mut codes, C));
-        let residual = adds.then(|| filled_up(take(&mut residual, R)));
+        let codes = filled_up(take(&mut codes, C), 0);
+        let residual = adds.then(|| filled_up(take(&mut residual, R), 0));
         let mut weights = [0.0; W];
         step(&codes, residual.as_ref(), &mut weights);
         for (to, from) in out.iter_mut().zip(weights) {
             *to = from;
         }
     }
-}
-
-/// At most `N` bytes, and zeros.
-#[inline(always)]
-fn filled_up<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    let mut filled = [0; N];
-    for (to, from) in filled.iter_mut().zip(bytes) {
-        *to = *from;
-    }
-    filled
 }

@@ -9,6 +9,7 @@ use super::lanes::{LARGEST_F16, Lanes, inverses};
 use super::scale::inverse;
 use super::search::relative;
 use crate::blocks::{BlockQ4_0, BlockQ4_1, BlockQ5_0, BlockQ5_1, BlockQ8_0, F16};
+use crate::bytes::filled_up;
 
 /// The 32 numbers of a block.
 type Pair<V> = [V; 2];
@@ -194,14 +195,16 @@ fn transposed<V: Lanes>(blocks: &[[f32; 32]; 16]) -> [[V; 16]; 2] {
     [V::transpose(first), V::transpose(last)]
 }
 
-/// Up to sixteen blocks, and zeros where there are fewer.
+/// Sixteen blocks: those of `weights`, or where there are fewer what is made of them in `room`.
 #[inline(always)]
-fn sixteen(blocks: &[[f32; 32]]) -> [[f32; 32]; 16] {
-    let mut sixteen = [[0.0; 32]; 16];
-    for (to, from) in sixteen.iter_mut().zip(blocks) {
-        *to = *from;
+fn sixteen<'a>(weights: &'a [[f32; 32]], room: &'a mut [[f32; 32]; 16]) -> &'a [[f32; 32]; 16] {
+    match weights.first_chunk() {
+        Some(group) => group,
+        None => {
+            *room = filled_up(weights, [0.0; 32]);
+            room
+        }
     }
-    sixteen
 }
 
 /// What blocks of a scale have in common.
@@ -217,16 +220,10 @@ trait WithScale<const LOW: u32, const HIGH: u32>: Sized {
 
     #[inline(always)]
     fn all<V: Lanes>(weights: &[[f32; 32]], out: &mut [Self]) {
+        let mut room = [[0.0; 32]; 16];
         for (weights, out) in weights.chunks(16).zip(out.chunks_mut(16)) {
-            let filled;
-            let group = match weights.first_chunk() {
-                Some(group) => group,
-                None => {
-                    filled = sixteen(weights);
-                    &filled
-                }
-            };
-            let (scales, inverses) = Symmetric::<LOW, HIGH>::scales::<V>(group);
+            let (scales, inverses) =
+                Symmetric::<LOW, HIGH>::scales::<V>(sixteen(weights, &mut room));
             for (((out, x), d), inverse) in out.iter_mut().zip(weights).zip(scales).zip(inverses) {
                 let coder = Symmetric::<LOW, HIGH>::inverse_coder(inverse);
                 *out = Self::pack(d, coder.codes::<V>(load(x)));
@@ -248,16 +245,10 @@ trait WithMinimum<const MOST: u32>: Sized {
 
     #[inline(always)]
     fn all<V: Lanes>(weights: &[[f32; 32]], out: &mut [Self]) {
+        let mut room = [[0.0; 32]; 16];
         for (weights, out) in weights.chunks(16).zip(out.chunks_mut(16)) {
-            let filled;
-            let group = match weights.first_chunk() {
-                Some(group) => group,
-                None => {
-                    filled = sixteen(weights);
-                    &filled
-                }
-            };
-            let ([scales, minimums], [inverses, numbers]) = Affine::<MOST>::scales::<V>(group);
+            let ([scales, minimums], [inverses, numbers]) =
+                Affine::<MOST>::scales::<V>(sixteen(weights, &mut room));
             let terms = scales.into_iter().zip(minimums).zip(inverses.into_iter().zip(numbers));
             for ((out, x), ((d, m), (inverse, minimum))) in out.iter_mut().zip(weights).zip(terms) {
                 let coder = Affine::<MOST>::coder(inverse, minimum);
