@@ -6,7 +6,8 @@ use crate::arch::intrinsics::*;
 use hk_core::blocks::{E2M1, IQ4, NF4, ScaledBlocks, ScaledType, each_scaled_block_unrolled};
 
 use super::vector::{load, load_floats, load_quarter, store};
-use crate::arch::scaled::{DecodeScaled, E4M3, E8M0};
+use crate::arch::scaled::DecodeScaled;
+use crate::arch::scales::{E4M3, E8M0};
 
 pub(super) fn decode(kind: ScaledType) -> DecodeScaled {
     match kind {

@@ -4,6 +4,7 @@ use super::lanes::{bits, columns};
 use super::of_32::DOUBLED;
 use super::{Group, Level, by_groups, rows_q32};
 use crate::arch::call::Matrix;
+use crate::arch::scales::NVFP4;
 
 /// A stored block of each row, taken apart: four blocks of 16 weights.
 pub(in crate::arch) struct Block64<V, F> {
@@ -50,25 +51,10 @@ fn integers<V: Level<L>, const L: usize>(level: V, [a, b]: [V::V; 2]) -> [V::V; 
 fn scales<V: Level<L>, const L: usize>(level: V, blocks: &[&[u8; 36]; L], at: usize) -> V::F {
     let mut scales = [0.0; L];
     for (scale, block) in scales.iter_mut().zip(blocks) {
-        *scale = block.get(at).map_or(0.0, |&code| SCALES[usize::from(code)]);
+        *scale = block.get(at).map_or(0.0, |&code| NVFP4[usize::from(code)]);
     }
     level.load_floats(&scales)
 }
-
-/// Half of the unsigned E4M3 that a code stands for. The top bit is not looked at, but where
-/// it is 0 all ones mean 0.
-static SCALES: [f32; 256] = {
-    let mut scales = [0.0; 256];
-    let mut code = 0;
-    while code < 256 {
-        // As the bits of an f32 it is 2^120 times as small, also where it is subnormal.
-        const UP: f32 = f32::from_bits((127 + 119) << 23);
-        let magnitude = code as u32 & 0x7F;
-        scales[code] = if code == 0x7F { 0.0 } else { f32::from_bits(magnitude << 20) * UP };
-        code += 1;
-    }
-    scales
-};
 
 /// The products of rows of nvfp4.
 #[inline(always)]

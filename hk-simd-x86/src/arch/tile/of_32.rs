@@ -4,6 +4,7 @@ use hk_core::dot::RowQ32;
 
 use super::Level;
 use super::lanes::{bits, bytes, column, columns, shorts, two_halves, words};
+use crate::arch::scales::MXFP4;
 
 /// A block of each row, taken apart.
 pub(in crate::arch) struct Block32<V, F> {
@@ -188,18 +189,6 @@ impl Type32<18> for Iq4Nl {
     }
 }
 
-/// 2^(e - 128), the scale that stands as `e` in a block of mxfp4.
-static POWERS: [f32; 256] = {
-    let mut powers = [0.0; 256];
-    let mut e = 0;
-    while e < 256 {
-        // The first two are subnormals.
-        powers[e] = f32::from_bits(if e < 2 { 0x0020_0000 << e } else { (e as u32 - 1) << 23 });
-        e += 1;
-    }
-    powers
-};
-
 impl Type32<17> for Mxfp4 {
     const OFFSET: u32 = 16;
 
@@ -213,7 +202,7 @@ impl Type32<17> for Mxfp4 {
         to.look_up(level, &DOUBLED);
         let mut d = [0.0; L];
         for (d, block) in d.iter_mut().zip(blocks) {
-            *d = POWERS[usize::from(block[0])];
+            *d = MXFP4[usize::from(block[0])];
         }
         to.d = level.load_floats(&d);
     }
