@@ -28,9 +28,10 @@ anything, dots too, ? for one character, {a,b} for one of several. Tensors that 
 tensors of one dimension (norms, biases), integers and flags are kept as they are, and so are
 tensors that are stored as wanted.
 
-Where rows do not divide into a type's blocks (256 weights, of nvfp4 64), the next type of blocks of 32 is taken that is at
-least as precise: q2_k, q3_k and iq4_xs become iq4_nl, q4_k q5_0, q5_k q5_1, q6_k q8_0, tq1_0,
-tq2_0 and nvfp4 q4_0; where they do not divide by 32 either, f16. Each such tensor is noted.
+Where rows do not divide into a type's blocks (256 weights, of nvfp4 64), the next type of blocks
+of 32 is taken that is at least as precise: q2_k, q3_k and iq4_xs become iq4_nl, q4_k q5_0, q5_k
+q5_1, q6_k q8_0, tq1_0, tq2_0 and nvfp4 q4_0; where they do not divide by 32 either, f16. Such
+tensors are noted.
 
 Types: f32 f16 bf16 fp8_e4m3 fp8_e5m2 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl
 iq4_xs mxfp4 nvfp4 tq1_0 tq2_0, and dual-mode dq4 dq8 dqt, which `hk dequantize` reads but
