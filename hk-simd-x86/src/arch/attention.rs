@@ -3,6 +3,8 @@
 
 use hk_core::attention::{Query, Weighted};
 
+use super::call::fetch;
+
 /// Numbers in a vector, or in the lanes of a sum.
 pub(super) const LANES: usize = 16;
 
@@ -32,7 +34,8 @@ pub(super) fn scores(
         return false;
     }
     let mut first = 0;
-    for rows in keys.iter().flat_map(|page| page.chunks(len * KEYS)) {
+    for (rows, mut coming) in chunks(keys, len * KEYS, queries.len() + 1) {
+        coming.step();
         for (k, row) in rows.chunks_exact(len).take(KEYS).enumerate() {
             for (halves, keys) in row.as_chunks().0.iter().zip(&mut *decoded) {
                 decode(halves, &mut keys[k % KEYS]);
@@ -40,6 +43,7 @@ pub(super) fn scores(
         }
         let count = rows.len() / len;
         for query in &mut *queries {
+            coming.step();
             let scores = query.scores.get_mut(first..).unwrap_or_default();
             let numbers = query.numbers.as_chunks().0;
             if let (KEYS, Some(scores)) = (count, scores.first_chunk_mut()) {
@@ -53,6 +57,47 @@ pub(super) fn scores(
         first += count;
     }
     true
+}
+
+/// Chunks that are on their way from memory while one is worked on.
+const AHEAD: usize = 2;
+
+/// The chunks of `len` numbers of all pages, each with one that comes later. A text's keys and
+/// values are beyond the second cache sooner than not, and each page ends what the CPU itself
+/// fetches ahead of need.
+#[inline(always)]
+fn chunks<'a>(
+    pages: &[&'a [[u8; 2]]],
+    len: usize,
+    steps: usize,
+) -> impl Iterator<Item = (&'a [[u8; 2]], Coming)> {
+    let chunks = || pages.iter().flat_map(move |page| page.chunks(len));
+    let later = chunks().skip(AHEAD).map(Some).chain(core::iter::repeat(None));
+    chunks().zip(later.map(move |later| Coming::new(later.unwrap_or_default(), steps)))
+}
+
+/// A chunk that is fetched step by step: asked for all of it at once, the CPU would wait.
+struct Coming {
+    at: *const u8,
+    left: usize,
+    /// Bytes.
+    step: usize,
+}
+
+impl Coming {
+    #[inline(always)]
+    fn new(chunk: &[[u8; 2]], steps: usize) -> Self {
+        let left = size_of_val(chunk);
+        Coming { at: chunk.as_ptr().cast(), left, step: left.div_ceil(steps).next_multiple_of(64) }
+    }
+
+    #[inline(always)]
+    fn step(&mut self) {
+        let now = self.left.min(self.step);
+        fetch(self.at, now);
+        self.at = self.at.wrapping_add(now);
+        self.left -= now;
+    }
 }
 
 /// Numbers of a value that are added at once.
@@ -82,9 +127,11 @@ pub(super) fn add_weighted(
     }
     let mut decoded = [[0.0; WIDTH]; VALUES];
     let mut first = 0;
-    for rows in values.iter().flat_map(|page| page.chunks(len * VALUES)) {
+    let steps = len / WIDTH * (sums.len().div_ceil(4) + 1);
+    for (rows, mut coming) in chunks(values, len * VALUES, steps) {
         let count = rows.len() / len;
         for part in 0..len / WIDTH {
+            coming.step();
             for (row, decoded) in rows.chunks_exact(len).zip(&mut decoded) {
                 if let Some(halves) = row.as_chunks().0.get(part) {
                     decode(halves, decoded);
@@ -93,13 +140,16 @@ pub(super) fn add_weighted(
             let decoded = &decoded[..count];
             let (fours, rest) = sums.as_chunks_mut::<4>();
             for sums in fours {
+                coming.step();
                 add(decoded, sums, first, part, &four, &one);
             }
             let (threes, rest) = rest.as_chunks_mut::<3>();
             for sums in threes {
+                coming.step();
                 add(decoded, sums, first, part, &three, &one);
             }
             for sum in rest {
+                coming.step();
                 add(decoded, core::array::from_mut(sum), first, part, &one, &one);
             }
         }

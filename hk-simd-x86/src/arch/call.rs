@@ -132,7 +132,12 @@ fn prefetch(bytes: &[u8], len: usize) {
     if len > LONG {
         return;
     }
-    let from = bytes.as_ptr().wrapping_add(AHEAD);
+    fetch(bytes.as_ptr().wrapping_add(AHEAD), len);
+}
+
+/// Has `len` bytes from `from` on brought into the first cache.
+#[inline(always)]
+pub(super) fn fetch(from: *const u8, len: usize) {
     for at in (0..len).step_by(64) {
         // SAFETY: a prefetch of any address is allowed.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(at).cast()) };
