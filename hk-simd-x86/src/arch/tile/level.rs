@@ -44,18 +44,19 @@ pub(in crate::arch) trait Level<const L: usize>: Copy {
     /// Floats, of which the lanes are the bits, to memory.
     fn bits_of_floats(self, lanes: Self::V) -> [f32; L];
 
-    /// Adds the terms of a block of each row with block `b` of each activation to `sums`.
-    /// Codes are unsigned, with the offset that is to be taken off: none (0), or the power
+    /// Adds the terms of `blocks` of each row, of which the first is block `first`, a multiple
+    /// of 4, with those of each activation to the four lanes of `sums`. Codes are unsigned, with the offset that is to be taken off: none (0), or the power
     /// of two that is at least half of what codes reach.
     fn add_32<const OFFSET: u32, const MINIMUM: bool>(
         self,
-        block: &Block32<Self::V, Self::F>,
-        b: usize,
+        blocks: &[Block32<Self::V, Self::F>],
+        first: usize,
         activations: &[RowQ32<'_>],
-        sums: &mut [Self::F],
+        sums: &mut Sums<Self::F>,
     );
 
-    /// As [`add_32`](Self::add_32), for blocks of 256 weights with `SCALES` sub-scales: 16, 8
+    /// Adds the terms of a block of 256 weights of each row with block `b` of each activation
+    /// to `sums`: with `SCALES` sub-scales: 16, 8
     /// or 1 (which is 1); or 0 for two planes of codes. `WIDE` codes go beyond 128. With
     /// `MINIMUM`, the corrections times `m` are taken off; else they are part of the sum.
     fn add_256<const SCALES: usize, const WIDE: bool, const MINIMUM: bool>(

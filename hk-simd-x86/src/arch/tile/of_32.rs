@@ -2,11 +2,12 @@
 
 use hk_core::dot::RowQ32;
 
-use super::Level;
 use super::lanes::{bits, bytes, column, columns, shorts, two_halves, words};
+use super::{Level, Sums};
 use crate::arch::scales::MXFP4;
 
 /// A block of each row, taken apart.
+#[derive(Clone, Copy)]
 pub(in crate::arch) struct Block32<V, F> {
     /// Four codes of each row in a vector, unsigned: those of weights `4k` to `4k + 3` in
     /// vector `k`.
@@ -72,16 +73,16 @@ pub(in crate::arch) trait Type32<const BYTES: usize> {
     #[inline(always)]
     fn add<V: Level<L>, const L: usize>(
         level: V,
-        block: &Block32<V::V, V::F>,
-        b: usize,
+        blocks: &[Block32<V::V, V::F>],
+        first: usize,
         activations: &[RowQ32<'_>],
-        sums: &mut [V::F],
+        sums: &mut Sums<V::F>,
     ) {
         match Self::OFFSET {
-            8 => level.add_32::<8, false>(block, b, activations, sums),
-            16 => level.add_32::<16, false>(block, b, activations, sums),
-            128 => level.add_32::<128, false>(block, b, activations, sums),
-            _ => level.add_32::<0, true>(block, b, activations, sums),
+            8 => level.add_32::<8, false>(blocks, first, activations, sums),
+            16 => level.add_32::<16, false>(blocks, first, activations, sums),
+            128 => level.add_32::<128, false>(blocks, first, activations, sums),
+            _ => level.add_32::<0, true>(blocks, first, activations, sums),
         }
     }
 }

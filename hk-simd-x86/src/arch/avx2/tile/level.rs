@@ -12,7 +12,7 @@ use crate::arch::tile::{Block32, Block64, Block256, Level, Sums};
 /// # Safety
 /// A value may be there only where AVX2, FMA and F16C are.
 pub(super) unsafe trait Multiply: Copy {
-    /// [`Level::add_32`].
+    /// [`Level::add_32`] for one block and its lane.
     fn add_32<const OFFSET: u32, const MINIMUM: bool>(
         self,
         block: &Block32<__m256i, __m256>,
@@ -147,12 +147,14 @@ impl<M: Multiply> Level<8> for Lanes<M> {
     #[inline(always)]
     fn add_32<const OFFSET: u32, const MINIMUM: bool>(
         self,
-        block: &Block32<__m256i, __m256>,
-        b: usize,
+        blocks: &[Block32<__m256i, __m256>],
+        first: usize,
         activations: &[RowQ32<'_>],
-        sums: &mut [__m256],
+        sums: &mut Sums<__m256>,
     ) {
-        self.0.add_32::<OFFSET, MINIMUM>(block, b, activations, sums);
+        for (b, block) in (first..).zip(blocks) {
+            self.0.add_32::<OFFSET, MINIMUM>(block, b, activations, &mut sums[b % 4]);
+        }
     }
 
     #[inline(always)]

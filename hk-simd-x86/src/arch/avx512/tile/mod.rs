@@ -1,12 +1,16 @@
 //! Products with many activations: sixteen weight rows, a lane a row (see
 //! [`tile`](crate::arch::tile)).
 
+mod of_32;
+
 use crate::arch::intrinsics::*;
 
 use hk_core::StorageType;
 use hk_core::dot::{RowQ32, RowQ256};
 
-use super::vector::{broadcast, broadcast_pair, load_floats, load_lanes, load_quarter, store};
+use crate::arch::avx512::vector::{
+    broadcast, broadcast_pair, load_floats, load_lanes, load_quarter, store,
+};
 use crate::arch::call::{DotMatrix, Matrix};
 use crate::arch::tile::{
     self, Block32, Block64, Block256, Level, Sums, Type32, Type256, by_blocks_of_32,
@@ -168,13 +172,13 @@ impl Level<16> for Avx512 {
     #[inline(always)]
     fn add_32<const OFFSET: u32, const MINIMUM: bool>(
         self,
-        block: &Block32<__m512i, __m512>,
-        b: usize,
+        blocks: &[Block32<__m512i, __m512>],
+        first: usize,
         activations: &[RowQ32<'_>],
-        sums: &mut [__m512],
+        sums: &mut Sums<__m512>,
     ) {
         // SAFETY: `self` was made where the features are.
-        unsafe { add_32::<OFFSET, MINIMUM>(block, b, activations, sums) }
+        unsafe { of_32::add::<OFFSET, MINIMUM>(blocks, first, activations, sums) }
     }
 
     #[inline(always)]
@@ -280,38 +284,6 @@ fn multiply(sum: __m512i, [a, b, c, d]: Codes, q: &[i8; 16]) -> __m512i {
     let sum = _mm512_dpbusd_epi32(sum, b, broadcast(q1));
     let sum = _mm512_dpbusd_epi32(sum, c, broadcast(q2));
     _mm512_dpbusd_epi32(sum, d, broadcast(q3))
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn add_32<const OFFSET: u32, const MINIMUM: bool>(
-    block: &Block32<__m512i, __m512>,
-    b: usize,
-    activations: &[RowQ32<'_>],
-    sums: &mut [__m512],
-) {
-    let &[first, last] = block.codes.as_chunks::<4>().0 else { return };
-    let (d, m) = (block.d, block.m);
-    for (activation, lanes) in activations.iter().zip(sums) {
-        let (Some(q), Some(&da)) = (activation.q().get(b), activation.d().get(b)) else { return };
-        let [q_first, q_last] = q.as_chunks::<16>().0 else { return };
-        let mut sum = multiply(_mm512_setzero_si512(), first, q_first);
-        sum = multiply(sum, last, q_last);
-        if OFFSET != 0 {
-            let Some(&of_codes) = activation.sums().get(b) else { return };
-            // By a shift, since multiplications are what there are many of.
-            let shift = _mm512_set1_epi32(OFFSET.trailing_zeros() as i32);
-            let offset = _mm512_sllv_epi32(_mm512_set1_epi32(of_codes), shift);
-            sum = _mm512_sub_epi32(sum, offset);
-        }
-        let d = _mm512_mul_ps(d, _mm512_set1_ps(da));
-        let mut term = _mm512_mul_ps(d, _mm512_cvtepi32_ps(sum));
-        if MINIMUM {
-            let Some(&s) = activation.s().get(b) else { return };
-            term = _mm512_add_ps(term, _mm512_mul_ps(m, _mm512_set1_ps(s)));
-        }
-        *lanes = _mm512_add_ps(*lanes, term);
-    }
 }
 
 /// The exact sums of a block of each row with a block of each activation.
