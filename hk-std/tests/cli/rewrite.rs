@@ -146,6 +146,7 @@ fn rules_are_taken_in_order_and_the_one_without_a_pattern_last() {
         &["--type", "iq1_s"],
         &["--type", "q9"],
         &["--type", "q8_0", "--residual"],
+        &["--type", "q8_0", "--block-size", "64"],
         &["--type", "dq8", "--block-size", "1"],
         &["--match", "{a", "--type", "q8_0"],
         &[],

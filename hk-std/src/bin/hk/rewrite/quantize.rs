@@ -52,10 +52,9 @@ pub struct Args {
     #[command(flatten)]
     rules: Rules,
 
-    /// Weights a block of dq4, dq8 and dqt, 2 to 65535
-    #[arg(long, value_name = "N", default_value_t = 64,
-        value_parser = clap::value_parser!(u16).range(2..))]
-    block_size: u16,
+    /// Weights a block of dq4, dq8 and dqt, 2 to 65535; 64 where it is not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..))]
+    block_size: Option<u16>,
 
     /// Importance matrix of llama.cpp (.dat or .gguf): columns that matter more get smaller errors
     #[arg(long, value_name = "FILE")]
@@ -161,9 +160,12 @@ fn is_dual(storage: StorageType) -> bool {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    if args.residual && !args.rules.types().any(is_dual) {
-        let text = "--residual is for dq4, dq8 and dqt, and no --type asks for them";
-        clap::Error::raw(ErrorKind::ArgumentConflict, format!("{text}\n")).exit();
+    let dual_only = [("--residual", args.residual), ("--block-size", args.block_size.is_some())];
+    if let Some((option, _)) = dual_only.iter().find(|(_, given)| *given)
+        && !args.rules.types().any(is_dual)
+    {
+        let text = format!("{option} is for dq4, dq8 and dqt, and no --type asks for them\n");
+        clap::Error::raw(ErrorKind::ArgumentConflict, text).exit();
     }
     let model = ModelFile::open(&args.files.input)?;
     let imatrix = args.imatrix.as_deref().map(Imatrix::read).transpose()?;
@@ -171,6 +173,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         choose(args, imatrix.as_ref(), &model, tensor, notes)
     })
 }
+
+/// Weights a block of dual-mode types, where nothing else is asked for.
+const BLOCK_SIZE: u16 = 64;
 
 /// What becomes of `tensor`.
 fn choose(
@@ -189,7 +194,7 @@ fn choose(
         return Ok(None);
     };
     let residual = if args.residual { Leftover::Keep } else { Leftover::None };
-    if let Some(dual) = Target::dual(wanted, args.block_size, residual) {
+    if let Some(dual) = Target::dual(wanted, args.block_size.unwrap_or(BLOCK_SIZE), residual) {
         let target = dual.map_err(|e| Error::format(model.path(), Some(tensor.name), e))?;
         let is_stored_so = matches!(&target, Target::Dual(dual, _) if form == Form::Scaled(*dual))
             && args.residual == (tensor.residual.size > 0);
