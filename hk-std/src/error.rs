@@ -30,6 +30,16 @@ pub enum Error {
         /// What and where.
         source: hk_core::Error,
     },
+    /// Metadata grew over the room in front of the first payload, and cannot go to the end of
+    /// the file either, since appendix records run to there (payloads.md, "Metadata edit").
+    MetadataExceedsPaddingWithAppendix {
+        /// Which file.
+        path: PathBuf,
+        /// Bytes that metadata and table of contents take.
+        needed: u64,
+        /// Bytes that there are for them.
+        room: u64,
+    },
     /// The caller asked for a stop; what stood there before is as it was.
     Stopped,
     /// A file or request is wrong in another way; the text says all.
@@ -60,6 +70,16 @@ impl fmt::Display for Error {
             Error::Format { path, tensor: None, source } => {
                 write!(f, "{}: {source}", path.display())
             }
+            Error::MetadataExceedsPaddingWithAppendix { path, needed, room } => {
+                let path = path.display();
+                write!(
+                    f,
+                    "{path}: metadata and table of contents would take {needed} bytes, {room} are \
+                     in front of the first payload, and behind the appendix there is no place \
+                     for them (MetadataExceedsPaddingWithAppendix): make room by unsetting or \
+                     shortening values, or write the model anew"
+                )
+            }
             Error::Stopped => f.write_str("stopped before the end; nothing was replaced"),
             Error::Invalid(text) => f.write_str(text),
         }
@@ -77,7 +97,9 @@ impl std::error::Error for Error {
         match self {
             Error::Io { source, .. } => Some(source),
             Error::Format { source, .. } => Some(source),
-            Error::Stopped | Error::Invalid(_) => None,
+            Error::MetadataExceedsPaddingWithAppendix { .. }
+            | Error::Stopped
+            | Error::Invalid(_) => None,
         }
     }
 }

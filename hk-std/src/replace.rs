@@ -134,7 +134,7 @@ fn target(path: &Path) -> Result<(PathBuf, Option<Metadata>)> {
 
 /// Makes the new name last through a crash, where the system can sync directories.
 #[cfg(unix)]
-fn sync_folder(folder: &Path) -> Result<()> {
+pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
     match File::open(folder).and_then(|folder| folder.sync_all()) {
         // A folder that cannot be read, or a file system that knows no such sync: the file
         // itself is synced.
@@ -151,7 +151,7 @@ fn sync_folder(folder: &Path) -> Result<()> {
 }
 
 #[cfg(not(unix))]
-fn sync_folder(_folder: &Path) -> Result<()> {
+pub(crate) fn sync_folder(_folder: &Path) -> Result<()> {
     Ok(())
 }
 
