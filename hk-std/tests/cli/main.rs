@@ -3,6 +3,7 @@
 mod bench;
 mod dequantize;
 mod inspect;
+mod metadata;
 mod rewrite;
 
 use std::io::Read;

@@ -1,17 +1,16 @@
 //! `hk inspect`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use hk_std::hk_core::format::appendix::Record;
-use hk_std::hk_core::{
-    Flags, Header, Hk, MetadataEntry, Span, SparsityType, StorageType, Tensor, TileLayout,
-};
+use hk_std::hk_core::{Flags, Header, Hk, Span, SparsityType, StorageType, Tensor, TileLayout};
 use hk_std::{ModelFile, Result};
 use serde_json::{Value as Json, json};
 
+use crate::metadata;
 use crate::output;
 use crate::table::{self, Side};
 use crate::text;
@@ -62,8 +61,7 @@ fn write_text(out: &mut dyn Write, hk: &Hk<'_>) -> io::Result<()> {
     write_header(out, hk)?;
     if !hk.metadata().is_empty() {
         writeln!(out, "\nMetadata")?;
-        let columns = [("key", Side::Left), ("type", Side::Left), ("value", Side::Left)];
-        table::write(out, columns, hk.metadata().iter().map(metadata_row))?;
+        metadata::write_table(out, hk)?;
     }
     if hk.tensors().len() > 0 {
         writeln!(out, "\nTensors")?;
@@ -109,11 +107,6 @@ fn flags_line(flags: Flags) -> String {
         names.push(format!("unknown {:#x}", flags.unknown()));
     }
     names.join(" ")
-}
-
-fn metadata_row(entry: MetadataEntry<'_>) -> [String; 3] {
-    let key = text::shorten(entry.key, KEY);
-    [key, entry.value.tag().to_string(), values::line(&entry.value)]
 }
 
 fn write_tensors(out: &mut dyn Write, hk: &Hk<'_>) -> io::Result<()> {
@@ -261,19 +254,9 @@ fn write_appendix(out: &mut dyn Write, hk: &Hk<'_>) -> io::Result<()> {
 fn write_json(out: &mut dyn Write, hk: &Hk<'_>) -> io::Result<()> {
     out.write_all(b"{\n\"header\": ")?;
     write_object(out, &header_json(hk.header()))?;
-    out.write_all(b",\n\"metadata\": {")?;
-    let mut seen = HashSet::new();
-    for entry in hk.metadata() {
-        if !seen.insert(entry.key) {
-            continue;
-        }
-        out.write_all(if seen.len() == 1 { b"\n" } else { b",\n" })?;
-        values::json_string(out, entry.key)?;
-        write!(out, ": {{\"type\": \"{}\", \"value\": ", entry.value.tag())?;
-        values::json(out, &entry.value)?;
-        out.write_all(b"}")?;
-    }
-    out.write_all(b"\n},\n\"tensors\": [")?;
+    out.write_all(b",\n\"metadata\": ")?;
+    metadata::write_json(out, hk)?;
+    out.write_all(b",\n\"tensors\": [")?;
     for tensor in hk.tensors() {
         out.write_all(if tensor.index == 0 { b"\n" } else { b",\n" })?;
         write_object(out, &tensor_json(&tensor))?;

@@ -3,9 +3,11 @@
 mod bench;
 mod convert;
 mod dequantize;
+mod edit;
 mod inspect;
 mod interrupt;
 mod kernels;
+mod metadata;
 mod output;
 mod progress;
 mod rewrite;
@@ -26,6 +28,7 @@ Examples:
   hk inspect model.hk                       what is in it
   hk verify model.hk                        whether it is sound
   hk quantize model.hk small.hk --type q4_k
+  hk metadata set model.hk general.name \"My model\"
   hk dequantize model.hk output.weight -o output.f32
 
 Exit status: 0 done, 1 failed, 2 wrong usage.
@@ -47,6 +50,10 @@ enum Command {
     Quantize(rewrite::quantize::Args),
     Prune(rewrite::prune::Args),
     Pack(rewrite::pack::Args),
+    Metadata(metadata::Args),
+    Seal(edit::SealArgs),
+    Unseal(edit::UnsealArgs),
+    Repair(edit::RepairArgs),
     Verify(verify::Args),
     Kernels(kernels::Args),
     Bench(bench::Args),
@@ -60,6 +67,10 @@ fn main() -> ExitCode {
         Command::Quantize(args) => rewrite::quantize::run(&args),
         Command::Prune(args) => rewrite::prune::run(&args),
         Command::Pack(args) => rewrite::pack::run(&args),
+        Command::Metadata(args) => metadata::run(&args),
+        Command::Seal(args) => edit::seal(&args),
+        Command::Unseal(args) => edit::unseal(&args),
+        Command::Repair(args) => edit::repair(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Kernels(args) => kernels::run(&args),
         Command::Bench(args) => bench::run(&args),
@@ -81,6 +92,12 @@ fn main() -> ExitCode {
 fn hint(error: &Error) -> Option<String> {
     match error {
         Error::Format { path, tensor: None, source } if source.kind() != ErrorKind::NotHk => {
+            if hk_std::edit::repair(path, true).is_ok_and(|actions| !actions.is_empty()) {
+                let path = path.display();
+                return Some(format!(
+                    "an edit of it was interrupted: `hk repair {path}` undoes it"
+                ));
+            }
             Some(format!("`hk verify {}` lists everything that is wrong with it", path.display()))
         }
         Error::Format { path, tensor: Some(tensor), source } => match source.kind() {

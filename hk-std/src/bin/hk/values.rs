@@ -139,7 +139,7 @@ pub fn non_finite(number: f64) -> &'static str {
 
 /// Whether `text` is a JSON document that any reader takes: one that nests over 128 deep,
 /// or has a number past the range of f64, is none. Builds nothing.
-fn is_json(text: &str) -> bool {
+pub fn is_json(text: &str) -> bool {
     serde_json::from_str::<Checked>(text).is_ok()
 }
 
