@@ -214,6 +214,8 @@ pub enum RecordFault {
     ZeroType,
     /// Its name or target is not UTF-8.
     Text,
+    /// Its `parent_hash` is not that of the record before it.
+    Parent,
     /// Its data does not have the CRC-32 that it states.
     Crc {
         /// What the record states.
@@ -483,6 +485,9 @@ impl fmt::Display for RecordFault {
                 "a record of type 0: the appendix is damaged from here on; the records before it are whole",
             ),
             RecordFault::Text => f.write_str("a record's name or target is not UTF-8"),
+            RecordFault::Parent => f.write_str(
+                "parent_hash is not the hash of the record before it: one of the two was changed",
+            ),
             RecordFault::Crc { stated, found } => write!(
                 f,
                 "a record's data has CRC-32 {found:08x} where {stated:08x} is stated: the record is damaged"

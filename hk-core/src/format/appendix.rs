@@ -1,8 +1,10 @@
 //! Appendix records (format-specification.md, section 8).
 
+use core::fmt;
+
 use sha2::{Digest, Sha256};
 use zerocopy::little_endian::{F32, U16, U32, U64};
-use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::bytes::Reader;
 use crate::error::{Error, ErrorKind, RecordFault, Section};
@@ -12,16 +14,47 @@ use crate::error::{Error, ErrorKind, RecordFault, Section};
 pub struct RecordType(pub u8);
 
 impl RecordType {
-    const NAMES: [&'static str; 6] =
+    /// A low-rank adapter.
+    pub const LORA_ADAPTER: RecordType = RecordType(1);
+    /// A difference to be added to a tensor.
+    pub const DELTA_PATCH: RecordType = RecordType(2);
+    /// A layer that the model did not have.
+    pub const NEW_LAYER: RecordType = RecordType(3);
+    /// How the model did in a test of code.
+    pub const CODE_EVAL: RecordType = RecordType(4);
+    /// Keys and values of a text.
+    pub const KV_CACHE_SINK: RecordType = RecordType(5);
+    /// A head of another topology.
+    pub const TOPOLOGY_HEAD: RecordType = RecordType(6);
+
+    /// The names in the specification, in the order of their numbers from 1 on.
+    pub const NAMES: [&'static str; 6] =
         ["lora_adapter", "delta_patch", "new_layer", "code_eval", "kv_cache_sink", "topology_head"];
 
     /// The name in the specification, or `None` for a type it does not list.
     pub fn name(self) -> Option<&'static str> {
         Self::NAMES.get(usize::from(self.0.checked_sub(1)?)).copied()
     }
+
+    /// The type called `name` in the specification.
+    pub fn from_name(name: &str) -> Option<Self> {
+        (1..)
+            .zip(Self::NAMES)
+            .find(|(_, there)| *there == name)
+            .map(|(number, _)| RecordType(number))
+    }
 }
 
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+impl fmt::Display for RecordType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.pad(name),
+            None => write!(f, "{:#04x}", self.0),
+        }
+    }
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawRecord {
     entry_type: u8,
@@ -35,6 +68,116 @@ struct RawRecord {
     reserved: U16,
     data_crc32: U32,
     data_size: U64,
+}
+
+/// The fixed part of a record, which stands in front of its name, target and data: what a host
+/// reads that cannot hold the whole record, and what one writes that makes a new one.
+///
+/// ```
+/// use hk_core::format::appendix::{RecordHead, RecordType};
+/// let head = RecordHead { kind: RecordType::CODE_EVAL, name_len: 2, ..RecordHead::default() };
+/// let read = RecordHead::read(&head.to_bytes());
+/// assert_eq!((read, read.size(), read.padded_size()), (head, Some(82), Some(88)));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RecordHead {
+    /// What the record holds.
+    pub kind: RecordType,
+    /// [`ACTIVE`](Self::ACTIVE), [`COMPRESSED`](Self::COMPRESSED).
+    pub flags: u8,
+    /// Counts up from the first record.
+    pub generation: u32,
+    /// Seconds since 1970.
+    pub timestamp: u64,
+    /// SHA-256 of the record before this one.
+    pub parent_hash: [u8; 32],
+    /// Loss, accuracy, pass rate, custom.
+    pub metrics: [f32; 4],
+    /// Bytes of the name.
+    pub name_len: u16,
+    /// Bytes of the target.
+    pub target_len: u16,
+    /// CRC-32/ISO-HDLC of the data, 0 for none.
+    pub data_crc32: u32,
+    /// Bytes of the data.
+    pub data_size: u64,
+}
+
+impl RecordHead {
+    /// Bytes of a head.
+    pub const LEN: usize = 80;
+    /// The record counts.
+    pub const ACTIVE: u8 = 1;
+    /// The data are compressed; how, the specification does not say.
+    pub const COMPRESSED: u8 = 2;
+
+    /// Reads a head. What it claims is to be compared with the file.
+    pub fn read(bytes: &[u8; Self::LEN]) -> Self {
+        let raw: &RawRecord = zerocopy::transmute_ref!(bytes);
+        Self::of(raw)
+    }
+
+    fn of(raw: &RawRecord) -> Self {
+        RecordHead {
+            kind: RecordType(raw.entry_type),
+            flags: raw.flags,
+            generation: raw.generation.get(),
+            timestamp: raw.timestamp.get(),
+            parent_hash: raw.parent_hash,
+            metrics: raw.metrics.map(F32::get),
+            name_len: raw.name_len.get(),
+            target_len: raw.target_len.get(),
+            data_crc32: raw.data_crc32.get(),
+            data_size: raw.data_size.get(),
+        }
+    }
+
+    /// The head as it stands in a file.
+    pub fn to_bytes(&self) -> [u8; Self::LEN] {
+        let raw = RawRecord {
+            entry_type: self.kind.0,
+            flags: self.flags,
+            name_len: self.name_len.into(),
+            generation: self.generation.into(),
+            timestamp: self.timestamp.into(),
+            parent_hash: self.parent_hash,
+            metrics: self.metrics.map(F32::new),
+            target_len: self.target_len.into(),
+            reserved: 0.into(),
+            data_crc32: self.data_crc32.into(),
+            data_size: self.data_size.into(),
+        };
+        zerocopy::transmute!(raw)
+    }
+
+    /// Bytes of the record up to the end of its data; `None` past 2^64.
+    pub fn size(&self) -> Option<u64> {
+        let texts = u64::from(self.name_len).checked_add(u64::from(self.target_len))?;
+        texts.checked_add(Self::LEN as u64)?.checked_add(self.data_size)
+    }
+
+    /// [`size`](Self::size) with the padding to a multiple of 8.
+    pub fn padded_size(&self) -> Option<u64> {
+        self.size()?.checked_next_multiple_of(8)
+    }
+}
+
+impl Default for RecordHead {
+    /// An active record of type 0, which is none, without anything in it.
+    fn default() -> Self {
+        RecordHead {
+            kind: RecordType(0),
+            flags: Self::ACTIVE,
+            generation: 0,
+            timestamp: 0,
+            parent_hash: [0; 32],
+            metrics: [0.0; 4],
+            name_len: 0,
+            target_len: 0,
+            data_crc32: 0,
+            data_size: 0,
+        }
+    }
 }
 
 /// One appendix record, borrowed from the file.
@@ -134,13 +277,13 @@ impl<'a> Appendix<'a> {
         let at = *reader;
         let fault = |fault| at.error(ErrorKind::Record(fault)).at_index(index);
         let cut = |_| fault(RecordFault::CutShort);
-        let raw: &RawRecord = reader.read().map_err(cut)?;
-        if raw.entry_type == 0 {
+        let head = RecordHead::of(reader.read().map_err(cut)?);
+        if head.kind.0 == 0 {
             return Err(fault(RecordFault::ZeroType));
         }
-        let name = reader.take(u64::from(raw.name_len.get())).map_err(cut)?;
-        let target = reader.take(u64::from(raw.target_len.get())).map_err(cut)?;
-        let data = reader.take(raw.data_size.get()).map_err(cut)?;
+        let name = reader.take(u64::from(head.name_len)).map_err(cut)?;
+        let target = reader.take(u64::from(head.target_len)).map_err(cut)?;
+        let data = reader.take(head.data_size).map_err(cut)?;
         let text = |bytes| core::str::from_utf8(bytes).map_err(|_| fault(RecordFault::Text));
         let size = reader.offset().saturating_sub(at.offset());
         let padding = size.wrapping_neg() % 8;
@@ -149,19 +292,73 @@ impl<'a> Appendix<'a> {
         reader.take(there).map_err(cut)?;
         Ok(Record {
             index,
-            kind: RecordType(raw.entry_type),
-            flags: raw.flags,
-            generation: raw.generation.get(),
-            timestamp: raw.timestamp.get(),
-            parent_hash: raw.parent_hash,
-            metrics: raw.metrics.map(F32::get),
+            kind: head.kind,
+            flags: head.flags,
+            generation: head.generation,
+            timestamp: head.timestamp,
+            parent_hash: head.parent_hash,
+            metrics: head.metrics,
             name: text(name)?,
             target: text(target)?,
-            data_crc32: raw.data_crc32.get(),
+            data_crc32: head.data_crc32,
             data,
             offset: at.offset(),
             missing_padding: (padding - there) as u8,
         })
+    }
+}
+
+/// Checks the lineage of records: each is given once it is clear that it is whole, that its data
+/// have the CRC-32 that it states, and that it follows the one before it. An error says which
+/// record fails and why; the ones after it are checked against it all the same.
+///
+/// Source: format-specification.md, "Lineage hash".
+///
+/// ```
+/// use hk_core::format::appendix::{Appendix, Lineage};
+/// # let file = [0; 128];
+/// # let offset = 0;
+/// for record in Lineage::new(Appendix::new(&file, offset)) {
+///     match record {
+///         Ok(record) => assert!(record.generation < 1000),
+///         Err(error) => panic!("{error}"),
+///     }
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Lineage<'a> {
+    records: Appendix<'a>,
+    previous: Option<Record<'a>>,
+}
+
+impl<'a> Lineage<'a> {
+    /// Checks `records`.
+    pub const fn new(records: Appendix<'a>) -> Self {
+        Lineage { records, previous: None }
+    }
+}
+
+impl<'a> Iterator for Lineage<'a> {
+    type Item = Result<Record<'a>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let record = match self.records.next()? {
+            Ok(record) => record,
+            Err(error) => {
+                self.previous = None;
+                return Some(Err(error));
+            }
+        };
+        let previous = self.previous.replace(record);
+        // Nothing is said of its parent by a record with a hash of zeros.
+        let is_set = record.parent_hash != [0; 32];
+        let follows = previous.is_none_or(|previous| !is_set || record.follows(&previous));
+        if !follows {
+            let kind = ErrorKind::Record(RecordFault::Parent);
+            let error = Error::new(kind, Section::Appendix, record.offset);
+            return Some(Err(error.at_index(record.index)));
+        }
+        Some(record.check_crc().map(|()| record))
     }
 }
 
@@ -170,7 +367,7 @@ impl<'a> Iterator for Appendix<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let reader = self.reader.as_mut()?;
-        if reader.rest().len() < size_of::<RawRecord>() {
+        if reader.rest().len() < RecordHead::LEN {
             return None;
         }
         let record = Self::read(reader, self.index);
@@ -215,6 +412,41 @@ mod tests {
         assert_eq!(records[1].offset, 8 + 88);
         assert!(records[1].follows(&records[0]) && records[2].follows(&records[1]));
         assert!(!records[2].follows(&records[0]) && !records[0].follows(&records[1]));
+    }
+
+    #[test]
+    fn lineage_says_which_record_fails_and_why() {
+        let mut file = std::vec![0u8; 8];
+        file.extend(record(1, b"a", b"one", [7; 32]));
+        let first = Appendix::new(&file, 8).next().unwrap().unwrap().hash();
+        file.extend(record(2, b"b", b"two", first));
+        file.extend(record(3, b"c", b"three", [9; 32]));
+        file.extend(record(3, b"d", b"four", [0; 32]));
+        let at = file.len() - 88 + 68;
+        file[at] = 1;
+        let found: Vec<_> = Lineage::new(Appendix::new(&file, 8))
+            .map(|record| record.map(|record| record.name).map_err(|e| (e.kind(), e.index())))
+            .collect();
+        let crc = RecordFault::Crc { stated: 1, found: crc32fast::hash(b"four") };
+        assert_eq!(
+            found,
+            [
+                Ok("a"),
+                Ok("b"),
+                Err((ErrorKind::Record(RecordFault::Parent), Some(2))),
+                Err((ErrorKind::Record(crc), Some(3))),
+            ]
+        );
+    }
+
+    #[test]
+    fn types_have_names() {
+        for (number, name) in (1..).zip(RecordType::NAMES) {
+            let kind = RecordType(number);
+            assert_eq!((RecordType::from_name(name), kind.name()), (Some(kind), Some(name)));
+        }
+        assert_eq!(RecordType::from_name("model"), None);
+        assert_eq!(std::format!("{} {}", RecordType::NEW_LAYER, RecordType(9)), "new_layer 0x09");
     }
 
     #[test]

@@ -1,14 +1,11 @@
 //! The appendix, record by record.
 
-use hk_core::format::appendix::{Appendix, Record};
-use hk_core::{Header, Section};
+use hk_core::format::appendix::{Appendix, Record, RecordHead};
+use hk_core::{ErrorKind, Header, RecordFault, Section};
 
 use super::report::{Report, Severity, bytes};
 
-/// Bytes of a record's fixed head.
-const HEAD: usize = 80;
-/// ACTIVE and COMPRESSED.
-const KNOWN_FLAGS: u8 = 0b11;
+const KNOWN_FLAGS: u8 = RecordHead::ACTIVE | RecordHead::COMPRESSED;
 
 /// Checks the records.
 pub(super) fn check(file: &[u8], header: &Header, report: &mut Report) {
@@ -68,9 +65,7 @@ fn check_record(
         if record.parent_hash == [0; 32] {
             add(Severity::Note, "parent_hash is not set".to_owned());
         } else if !record.follows(previous) {
-            let text =
-                "parent_hash is not the hash of the record before it: one of the two was changed";
-            add(Severity::Fault, text.to_owned());
+            add(Severity::Fault, ErrorKind::Record(RecordFault::Parent).to_string());
         }
         if record.generation <= previous.generation {
             let (this, last) = (record.generation, previous.generation);
@@ -88,7 +83,7 @@ fn check_record(
 
 /// The bytes between a record's end and the next multiple of 8 bytes from its start.
 fn padding<'a>(file: &'a [u8], record: &Record<'_>) -> &'a [u8] {
-    let len = HEAD + record.name.len() + record.target.len() + record.data.len();
+    let len = RecordHead::LEN + record.name.len() + record.target.len() + record.data.len();
     let rest = usize::try_from(record.offset).ok().and_then(|at| file.get(at..)?.get(len..));
     let rest = rest.unwrap_or_default();
     rest.get(..rest.len().min(len.wrapping_neg() % 8)).unwrap_or_default()
