@@ -7,7 +7,7 @@ use hk_core::format::seal::Sealer;
 use hk_core::{Flags, Header};
 
 use super::files::Files;
-use super::journal::Journal;
+use super::journal::{Journal, Kind};
 
 /// Bytes that are read at once where all of a file is hashed.
 const CHUNK: usize = 1 << 20;
@@ -41,7 +41,7 @@ pub(super) fn commit(
 ) -> io::Result<Header> {
     let len = files.len()?;
     if edit.header.flags.contains(Flags::SEALED) {
-        let digest = digest(files, &edit.header, &edit.writes, progress)?;
+        let digest = digest(files, &edit.header, &edit.writes, len, progress)?;
         seal(&mut edit.header, &digest);
     }
     // The digest of a sealed file is wrong from the first write to the last.
@@ -98,7 +98,7 @@ fn before(files: &mut dyn Files, len: u64, old: &Header, edit: &Edit) -> io::Res
             ranges.push((*offset, range));
         }
     }
-    Ok(Journal { len, headers: [old.to_bytes(), edit.header.to_bytes()], ranges })
+    Ok(Journal { kind: Kind::Undo, len, headers: [old.to_bytes(), edit.header.to_bytes()], ranges })
 }
 
 /// Puts a digest into a header (payloads.md, "Seal").
@@ -116,14 +116,61 @@ pub(super) fn unseal(header: &mut Header) {
     header.checksum = 0;
 }
 
-/// The digest of a file with `header`, once `writes` are done.
+/// Gives a file the header `header`, whose seal is filled in, and cuts it to `len`.
+///
+/// Without a new header the cut is one step. With one, it comes after the header, which leads to
+/// nothing behind the cut; and a journal finishes the cut of a sealed file, whose new digest is
+/// that of the shorter one.
+pub(super) fn cut(
+    files: &mut dyn Files,
+    old: &Header,
+    mut header: Header,
+    len: u64,
+    progress: Progress<'_>,
+) -> io::Result<()> {
+    let sealed = header.flags.contains(Flags::SEALED);
+    if sealed {
+        let digest = digest(files, &header, &[], len, progress)?;
+        seal(&mut header, &digest);
+        let headers = [old.to_bytes(), header.to_bytes()];
+        let journal = Journal { kind: Kind::Cut, len, headers, ranges: Vec::new() };
+        files.write_journal(&journal.to_bytes())?;
+    }
+    let before = files.len()?;
+    let done = shorten(files, (header != *old).then_some(&header), len);
+    let put_back = match &done {
+        // Nothing is cut off yet.
+        Err(_) if files.len()? == before => {
+            files.write_at(0, &old.to_bytes())?;
+            files.sync()
+        }
+        Err(_) => return done,
+        Ok(()) => Ok(()),
+    };
+    put_back?;
+    if sealed {
+        files.remove_journal()?;
+    }
+    done
+}
+
+fn shorten(files: &mut dyn Files, header: Option<&Header>, len: u64) -> io::Result<()> {
+    if let Some(header) = header {
+        files.write_at(0, &header.to_bytes())?;
+        files.sync()?;
+    }
+    files.set_len(len)?;
+    files.sync()
+}
+
+/// The digest of a file of `len` bytes with `header`, once `writes` are done.
 pub(super) fn digest(
     files: &mut dyn Files,
     header: &Header,
     writes: &[(u64, Vec<u8>)],
+    len: u64,
     progress: Progress<'_>,
 ) -> io::Result<[u8; 32]> {
-    let len = files.len()?;
     let end = |(offset, bytes): &(u64, Vec<u8>)| offset + bytes.len() as u64;
     let total = writes.iter().map(end).fold(len, u64::max);
     let mut sealer = Sealer::new(header);

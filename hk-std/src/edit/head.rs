@@ -64,6 +64,13 @@ impl Head {
         [first, appendix].into_iter().flatten().fold(self.len, u64::min)
     }
 
+    /// Where everything that the header leads to ends, the appendix aside.
+    pub(super) fn end(&self) -> u64 {
+        let sections = [self.header.metadata, self.header.toc];
+        let spans = self.payloads.iter().copied().chain(sections);
+        spans.filter_map(Span::end).fold(HEADER_LEN as u64, u64::max)
+    }
+
     /// A place for `size` bytes in front of the first payload, where nothing stands that the
     /// header leads to.
     pub(super) fn gap(&self, size: u64) -> Option<u64> {

@@ -1,8 +1,10 @@
-//! The journal: what an edit is about to write over, so that it can be undone.
+//! The journal: what an edit is about to write over, so that it can be undone; or where it is
+//! about to cut the file, so that it can be finished.
 //!
-//! Layout, little-endian: the eight bytes `HKUNDO1\n`, the file's length (u64), its header, the
-//! header that the edit writes last, then for each range its offset and length (u64 each) and
-//! its bytes, and at the end the CRC-32 of all that.
+//! Layout, little-endian: the eight bytes `HKUNDO1\n` or `HKCUT01\n`, the length (u64) that the
+//! file has before the edit, or after the cut; its header, the header that the edit writes last,
+//! then for each range its offset and length (u64 each) and its bytes, and at the end the CRC-32
+//! of all that.
 
 use std::io;
 
@@ -10,12 +12,23 @@ use hk_core::format::HEADER_LEN;
 
 use super::files::Files;
 
-const MAGIC: [u8; 8] = *b"HKUNDO1\n";
+const UNDO: [u8; 8] = *b"HKUNDO1\n";
+const CUT: [u8; 8] = *b"HKCUT01\n";
+
+/// What is to be done by a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Put back what stood there.
+    Undo,
+    /// Cut the file to its length, if its header is the new one already.
+    Cut,
+}
 
 /// What stood in a file before an edit.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Journal {
-    /// Length.
+    pub(super) kind: Kind,
+    /// Length of the file: before the edit, or after the cut.
     pub(super) len: u64,
     /// The header before and after the edit: by them a file is known to be the journal's.
     pub(super) headers: [[u8; HEADER_LEN]; 2],
@@ -30,13 +43,16 @@ pub(super) enum Found {
     Torn,
     /// It was written for another file.
     Foreign,
-    /// It is this file's.
-    Ours,
+    /// The edit is undone.
+    Undone,
+    /// The edit was as good as done, and is finished.
+    Finished,
 }
 
 impl Journal {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
+        let magic = if self.kind == Kind::Cut { CUT } else { UNDO };
+        let mut bytes = magic.to_vec();
         bytes.extend(self.len.to_le_bytes());
         bytes.extend(self.headers.as_flattened());
         for (offset, range) in &self.ranges {
@@ -54,7 +70,12 @@ impl Journal {
         if crc32fast::hash(body) != u32::from_le_bytes(*crc) {
             return None;
         }
-        let rest = body.strip_prefix(&MAGIC)?;
+        let (magic, rest) = body.split_first_chunk()?;
+        let kind = match *magic {
+            UNDO => Kind::Undo,
+            CUT => Kind::Cut,
+            _ => return None,
+        };
         let (len, rest) = number(rest)?;
         let (before, rest) = rest.split_first_chunk()?;
         let (after, mut rest) = rest.split_first_chunk()?;
@@ -67,7 +88,7 @@ impl Journal {
             ranges.push((offset, range.to_vec()));
             rest = more;
         }
-        Some(Journal { len, headers: [*before, *after], ranges })
+        Some(Journal { kind, len, headers: [*before, *after], ranges })
     }
 
     /// Puts everything back, and takes the journal away. May be done any number of times, and
@@ -95,7 +116,7 @@ fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     Some((u64::from_le_bytes(*number), rest))
 }
 
-/// Undoes the edit of `files` that a journal tells of, and says what there was; `None` for no
+/// Undoes or finishes the edit of `files` that a journal tells of, and says which; `None` for no
 /// journal. With `dry_run`, only says. A journal of another file is left alone.
 pub(super) fn recover(files: &mut dyn Files, dry_run: bool) -> io::Result<Option<Found>> {
     let Some(bytes) = files.journal()? else { return Ok(None) };
@@ -113,8 +134,21 @@ pub(super) fn recover(files: &mut dyn Files, dry_run: bool) -> io::Result<Option
     if !is_ours {
         return Ok(Some(Found::Foreign));
     }
-    if !dry_run {
-        journal.undo(files)?;
+    let found = match journal.kind {
+        Kind::Undo => Found::Undone,
+        Kind::Cut if header == journal.headers[1] => Found::Finished,
+        // Nothing was done yet.
+        Kind::Cut => Found::Torn,
+    };
+    match found {
+        _ if dry_run => {}
+        Found::Undone => journal.undo(files)?,
+        Found::Finished => {
+            files.set_len(journal.len)?;
+            files.sync()?;
+            files.remove_journal()?;
+        }
+        _ => files.remove_journal()?,
     }
-    Ok(Some(Found::Ours))
+    Ok(Some(found))
 }

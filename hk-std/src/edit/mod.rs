@@ -26,29 +26,34 @@
 //! every number is checked each time it is read. A reader that cannot have this reads the file
 //! into memory ([`ModelFile::read`](crate::ModelFile::read)).
 
+mod appendix;
 mod commit;
 mod files;
 mod head;
 mod journal;
 mod metadata;
+mod repair;
 #[cfg(test)]
 mod tests;
 mod value;
 
 use std::fmt;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use hk_core::{Flags, Header};
 
 use crate::error::{Error, Result};
-use commit::{Edit, Progress, commit, digest, seal, unseal};
+use appendix::Records;
+use commit::{Edit, Progress, commit, cut, digest, seal, unseal};
 use files::{Files, OnDisk, journal_of};
 use head::{Head, HeadError};
 use journal::{Found, recover};
 use metadata::Refusal;
 
+pub use appendix::{Appended, NewRecord, RolledBack};
 pub use metadata::{MetadataChange, MetadataPlace};
+pub use repair::{RepairAction, repair};
 pub use value::infer_value;
 
 /// How a file is opened for editing.
@@ -119,12 +124,12 @@ impl Editor {
             path: path.to_owned(),
             files,
             head,
-            undone: found == Some(Found::Ours),
+            undone: matches!(found, Some(Found::Undone | Found::Finished)),
             force: options.force,
         })
     }
 
-    /// Whether an interrupted edit was undone when the file was opened.
+    /// Whether an interrupted edit was undone, or finished, when the file was opened.
     pub fn undone(&self) -> bool {
         self.undone
     }
@@ -192,6 +197,77 @@ impl Editor {
         Ok(true)
     }
 
+    /// Appends a record with all that `data` gives. Neither moves a byte of the file nor reads
+    /// more of it than its sections, the heads of the records and the last record, unless it is
+    /// sealed: then `progress` is told how many bytes are hashed so far, and how many there are.
+    ///
+    /// # Errors
+    /// A name or target that is too long, a type of 0, data that cannot be read, an appendix
+    /// whose last record is not whole, a broken seal (unless forced), whatever the system
+    /// refuses. The file is then as it was.
+    pub fn append(
+        &mut self,
+        record: &NewRecord<'_>,
+        data: &mut dyn Read,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Appended> {
+        let records = self.records()?;
+        if records.broken.is_some() {
+            let (path, index) = (self.path.display(), records.places.len());
+            return Err(Error::Invalid(format!(
+                "{path}: appendix record {index} is not whole, so none can follow it: `hk repair \
+                 {path}` cuts off one that an interrupted append left; `hk verify {path}` says more"
+            )));
+        }
+        self.check_seal(progress)?;
+        let files = &mut *self.files;
+        let appended = appendix::append(files, &self.head, &records, record, data, progress)
+            .map_err(|e| failed(&self.path, e))?;
+        self.head = read_head(&self.path, &mut *self.files)?;
+        Ok(appended)
+    }
+
+    /// Keeps the leading records whose generation is `generation` at most, and cuts off the
+    /// rest. A broken record ends the leading ones.
+    ///
+    /// # Errors
+    /// A broken seal (unless forced), whatever the system refuses. The file is then as it was.
+    pub fn rollback(
+        &mut self,
+        generation: u32,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<RolledBack> {
+        let records = self.records()?;
+        let is_kept = |place: &&appendix::Place| place.head.generation <= generation;
+        let kept = records.places.iter().take_while(is_kept).count();
+        let end = records.places.get(kept).map_or(records.end, |first| first.offset);
+        if self.head.header.appendix_offset == 0 || end >= self.head.len {
+            return Ok(RolledBack { kept, cut: 0 });
+        }
+        self.check_seal(progress)?;
+        let before = self.head.len;
+        self.cut(kept, end, progress)?;
+        Ok(RolledBack { kept, cut: before - self.head.len })
+    }
+
+    /// Cuts the appendix behind `kept` records, which end at `end`.
+    fn cut(&mut self, kept: usize, end: u64, progress: Progress<'_>) -> Result<()> {
+        let mut header = self.head.header;
+        if kept == 0 {
+            header.appendix_offset = 0;
+            header.flags = Flags(header.flags.0 & !Flags::HAS_APPENDIX.0);
+        }
+        let files = &mut *self.files;
+        cut(files, &self.head.header, header, end.min(self.head.len), progress)
+            .map_err(|e| failed(&self.path, e))?;
+        self.head = read_head(&self.path, &mut *self.files)?;
+        Ok(())
+    }
+
+    fn records(&mut self) -> Result<Records> {
+        Records::of(&mut *self.files, &self.head).map_err(|e| Error::io("read", &self.path, e))
+    }
+
     fn commit(&mut self, edit: Edit, progress: Progress<'_>) -> Result<()> {
         commit(&mut *self.files, &self.head.header, edit, progress)
             .map_err(|e| failed(&self.path, e))?;
@@ -206,7 +282,7 @@ impl Editor {
             return Ok(());
         }
         let mut stated = *header;
-        let digest = digest(&mut *self.files, header, &[], progress)
+        let digest = digest(&mut *self.files, header, &[], self.head.len, progress)
             .map_err(|e| Error::io("read", &self.path, e))?;
         seal(&mut stated, &digest);
         if stated == *header {
@@ -217,44 +293,6 @@ impl Editor {
             "{path}: the seal is broken: the bytes are not those that were sealed. Fetch the file \
              again; or, if the change was meant, edit it by force (--force), or `hk unseal {path}`"
         )))
-    }
-}
-
-/// What was done, or is to be done, to repair a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RepairAction {
-    /// An interrupted edit is undone.
-    Undo,
-    /// A journal that an edit did not come to write whole is taken away; the file was not
-    /// touched.
-    DropJournal,
-}
-
-impl fmt::Display for RepairAction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            RepairAction::Undo => "an edit was interrupted: what stood there before it is put back",
-            RepairAction::DropJournal => {
-                "an edit was interrupted before it touched the file: its journal is taken away"
-            }
-        })
-    }
-}
-
-/// Repairs what an interrupted edit has left of a file, and says what that takes; with
-/// `dry_run`, only says.
-///
-/// # Errors
-/// As [`Editor::open`], but for damage of the file itself.
-pub fn repair(path: impl AsRef<Path>, dry_run: bool) -> Result<Vec<RepairAction>> {
-    let path = path.as_ref();
-    let mut files = OnDisk::open(path)?;
-    match recover(&mut files, dry_run).map_err(|e| failed(path, e))? {
-        None => Ok(Vec::new()),
-        Some(Found::Torn) => Ok(vec![RepairAction::DropJournal]),
-        Some(Found::Ours) => Ok(vec![RepairAction::Undo]),
-        Some(Found::Foreign) => Err(foreign_journal(path)),
     }
 }
 

@@ -47,6 +47,8 @@ struct Inner {
     /// The write, counted from 0, for which the disk has no room.
     full_at: Option<usize>,
     writes: usize,
+    /// Bytes read and written.
+    traffic: usize,
 }
 
 /// The disk; clones are the same one.
@@ -74,6 +76,10 @@ impl Disk {
         self.0.lock().unwrap().ops.clone()
     }
 
+    pub fn traffic(&self) -> usize {
+        self.0.lock().unwrap().traffic
+    }
+
     fn done(&self, op: Op) -> io::Result<()> {
         let mut inner = self.0.lock().unwrap();
         if matches!(op, Op::Write(..) | Op::Journal(Some(_))) {
@@ -87,6 +93,9 @@ impl Disk {
                 return Err(io::ErrorKind::StorageFull.into());
             }
         }
+        if let Op::Write(_, bytes) = &op {
+            inner.traffic += bytes.len();
+        }
         inner.state.apply(&op);
         inner.ops.push(op);
         Ok(())
@@ -99,7 +108,8 @@ impl Files for Disk {
     }
 
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        let inner = self.0.lock().unwrap();
+        let mut inner = self.0.lock().unwrap();
+        inner.traffic += bytes.len();
         let from = inner.state.bytes.get(offset as usize..).and_then(|b| b.get(..bytes.len()));
         bytes.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
