@@ -4,7 +4,7 @@
 //! - [`ModelFile::open`] maps a file and parses it; `tensor(name)` finds a tensor by hash.
 //! - [`backend()`] is the fastest set of kernels that this CPU has.
 //! - [`Writer`] writes a file from payloads streamed out of any reader.
-//! - [`edit`] changes metadata and seals where they stand, safe against crashes.
+//! - [`edit`] changes metadata, appendix and seal where they stand, safe against crashes.
 //! - [`convert`] brings other formats to HK.
 //! - [`mod@rewrite`] stores the tensors of a model in another way: quantized, pruned, packed.
 //!

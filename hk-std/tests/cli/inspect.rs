@@ -29,7 +29,7 @@ fn inspect_lists_all_there_is() {
     let out = good(&["inspect", &reference("ref-00002-of-00002.hk")]);
     assert!(has_line(&out, "shard index 1 of 2"), "{out}");
     let out = good(&["inspect", &reference("ref_appendix.hk")]);
-    assert!(has_line(&out, "3 code_eval eval humaneval 11 1152"), "{out}");
+    assert!(has_line(&out, "2 3 code_eval eval humaneval 11 1152"), "{out}");
     let (_folder, path) = folder_with("a.hk", &{
         let mut file = file_of(&["a"], "k", b"v");
         file[11] = 0x80;

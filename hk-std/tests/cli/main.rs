@@ -1,5 +1,6 @@
 //! The program `hk`: what it prints, writes and returns.
 
+mod appendix;
 mod bench;
 mod dequantize;
 mod inspect;

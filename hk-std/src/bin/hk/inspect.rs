@@ -5,19 +5,15 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use hk_std::hk_core::format::appendix::Record;
 use hk_std::hk_core::{Flags, Header, Hk, Span, SparsityType, StorageType, Tensor, TileLayout};
 use hk_std::{ModelFile, Result};
 use serde_json::{Value as Json, json};
 
-use crate::metadata;
 use crate::output;
 use crate::table::{self, Side};
 use crate::text;
 use crate::values;
-
-/// Characters of a metadata key that a line shows.
-const KEY: usize = 48;
+use crate::{appendix, metadata};
 
 const HELP: &str = "\
 Examples:
@@ -223,31 +219,7 @@ fn write_appendix(out: &mut dyn Write, hk: &Hk<'_>) -> io::Result<()> {
         return Ok(());
     }
     writeln!(out, "\nAppendix")?;
-    let columns = [
-        ("generation", Side::Right),
-        ("type", Side::Left),
-        ("name", Side::Left),
-        ("target", Side::Left),
-        ("bytes", Side::Right),
-        ("offset", Side::Right),
-    ];
-    let row = |record: Record<'_>| {
-        let kind =
-            record.kind.name().map_or_else(|| format!("{:#04x}", record.kind.0), str::to_owned);
-        [
-            record.generation.to_string(),
-            kind,
-            text::shorten(record.name, KEY),
-            text::shorten(record.target, KEY),
-            record.data.len().to_string(),
-            record.offset.to_string(),
-        ]
-    };
-    table::write(out, columns, hk.appendix().filter_map(|record| record.ok()).map(row))?;
-    for error in hk.appendix().filter_map(|record| record.err()) {
-        writeln!(out, "  {error}")?;
-    }
-    Ok(())
+    appendix::write_table(out, hk)
 }
 
 /// The whole file as JSON, an entry a line, written as it is read.

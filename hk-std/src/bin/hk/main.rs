@@ -1,5 +1,6 @@
 //! The program `hk`: a thin layer over the library, one file a subcommand.
 
+mod appendix;
 mod bench;
 mod convert;
 mod dequantize;
@@ -51,6 +52,7 @@ enum Command {
     Prune(rewrite::prune::Args),
     Pack(rewrite::pack::Args),
     Metadata(metadata::Args),
+    Appendix(appendix::Args),
     Seal(edit::SealArgs),
     Unseal(edit::UnsealArgs),
     Repair(edit::RepairArgs),
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         Command::Prune(args) => rewrite::prune::run(&args),
         Command::Pack(args) => rewrite::pack::run(&args),
         Command::Metadata(args) => metadata::run(&args),
+        Command::Appendix(args) => appendix::run(&args),
         Command::Seal(args) => edit::seal(&args),
         Command::Unseal(args) => edit::unseal(&args),
         Command::Repair(args) => edit::repair(&args),

@@ -122,7 +122,7 @@ fn list(file: &Path, json: bool) -> Result<()> {
 }
 
 /// Characters of a key that a line shows.
-const KEY: usize = 60;
+const KEY: usize = 48;
 
 /// The pairs, a line each.
 pub fn write_table(out: &mut dyn Write, hk: &Hk<'_>) -> io::Result<()> {
