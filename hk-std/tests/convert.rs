@@ -65,11 +65,15 @@ fn it_says_what_it_wrote() {
     let output = hk(folder.path(), &["in.gguf", "out.hk", "--alignment", "4096"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let said = text(&output.stdout);
-    assert!(said.starts_with("out.hk: 1 tensor, 2 metadata pairs, 4.0 KiB in "), "{said}");
+    assert!(said.starts_with("out.hk: 1 tensor, 2 metadata pairs, 20.0 KiB in "), "{said}");
     assert_eq!(text(&output.stderr), "", "a progress bar is for terminals");
     let model = ModelFile::open(folder.path().join("out.hk")).unwrap();
     let tensor = model.tensor("w").unwrap();
-    assert_eq!((tensor.data(), tensor.data.offset), (&[1, 2, 3, 4, 5, 6, 7, 8][..], 4096));
+    assert_eq!((tensor.data(), tensor.data.offset), (&[1, 2, 3, 4, 5, 6, 7, 8][..], 20480));
+    let args = ["in.gguf", "out.hk", "--alignment", "4096", "--metadata-room", "0", "--force"];
+    assert!(hk(folder.path(), &args).status.success());
+    let model = ModelFile::open(folder.path().join("out.hk")).unwrap();
+    assert_eq!(model.tensor("w").unwrap().data.offset, 4096);
 }
 
 #[test]

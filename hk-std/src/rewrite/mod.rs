@@ -68,7 +68,7 @@ pub struct Summary {
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let output = folder.path().join("small.hk");
 /// let model = ModelFile::open(path)?;
-/// let options = Options { overwrite: false, backend: backend()? };
+/// let options = Options::new(backend()?);
 /// let go_on = |_| std::ops::ControlFlow::Continue(());
 /// let summary = rewrite(&model, &output, options, |tensor| {
 ///     let row = tensor.shape.last().copied().unwrap_or(0);
@@ -91,9 +91,10 @@ pub fn rewrite<'m>(
     mut choose: impl FnMut(&Tensor<'m>) -> Result<Option<Target>>,
     mut progress: impl FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Summary> {
-    let Options { overwrite, backend } = options;
+    let Options { overwrite, metadata_room, backend } = options;
     check_output(input.path(), output, overwrite)?;
     let mut writer = head(input)?;
+    writer.metadata_room(metadata_room);
     let mut summary = Summary {
         records: input.hk().appendix().count() as u64,
         was_sealed: input.header().flags.contains(hk_core::Flags::SEALED),
@@ -165,8 +166,17 @@ pub fn rewrite<'m>(
 pub struct Options<'a> {
     /// Whether an existing output may be replaced.
     pub overwrite: bool,
+    /// Bytes that are left unused in front of the first payload, for metadata to grow.
+    pub metadata_room: u64,
     /// What decodes and encodes.
     pub backend: &'a dyn Backend,
+}
+
+impl<'a> Options<'a> {
+    /// The room of [`Writer::METADATA_ROOM`], and nothing is replaced.
+    pub fn new(backend: &'a dyn Backend) -> Self {
+        Options { overwrite: false, metadata_room: Writer::METADATA_ROOM, backend }
+    }
 }
 
 /// A writer with all that stands before the tensors.

@@ -43,15 +43,35 @@ pub struct Progress {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Writer {
     file: FileBuilder,
 }
 
+impl Default for Writer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Writer {
+    /// Bytes that are left unused in front of the first payload, unless
+    /// [`metadata_room`](Self::metadata_room) says otherwise: people edit chat templates after
+    /// the fact.
+    pub const METADATA_ROOM: u64 = 16 << 10;
+
     /// A file with nothing in it, aligned to 128 bytes.
     pub fn new() -> Self {
-        Writer::default()
+        let mut file = FileBuilder::new();
+        file.metadata_room(Self::METADATA_ROOM);
+        Writer { file }
+    }
+
+    /// Leaves at least `bytes` bytes unused in front of the first payload, so that metadata can
+    /// grow there ([`mod@crate::edit`]). A file without payloads needs none, and has none.
+    pub fn metadata_room(&mut self, bytes: u64) -> &mut Self {
+        self.file.metadata_room(bytes);
+        self
     }
 
     /// Aligns payloads to `alignment` bytes, any number from 1 to 65536.

@@ -4,12 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use super::{bad, folder_with, good, good_json, hk, reference, text, texts};
-
-fn copy(name: &str) -> (tempfile::TempDir, String) {
-    let (folder, path) = folder_with("model.hk", &fs::read(reference(name)).unwrap());
-    (folder, text(&path).to_owned())
-}
+use super::{bad, copy, good, good_json, hk, text, texts};
 
 #[test]
 fn records_are_appended_listed_extracted_and_taken_back() {

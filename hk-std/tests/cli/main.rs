@@ -255,3 +255,9 @@ fn an_interruption_leaves_nothing_behind() {
     );
     assert_eq!(files(), 1, "only the model is left");
 }
+
+/// A copy of a file of the reference library that may be changed.
+fn copy(name: &str) -> (tempfile::TempDir, String) {
+    let (folder, path) = folder_with("model.hk", &std::fs::read(reference(name)).expect("a file"));
+    (folder, text(&path).to_owned())
+}

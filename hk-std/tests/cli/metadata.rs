@@ -2,13 +2,7 @@
 
 use std::fs;
 
-use super::{bad, folder_with, good, good_json, hk, reference, text, texts};
-
-/// A copy of a file of the reference library that may be changed.
-fn copy(name: &str) -> (tempfile::TempDir, String) {
-    let (folder, path) = folder_with("model.hk", &fs::read(reference(name)).unwrap());
-    (folder, text(&path).to_owned())
-}
+use super::{bad, copy, good, good_json, hk, text, texts};
 
 #[test]
 fn values_of_every_type_are_set_and_got() {
@@ -77,6 +71,22 @@ fn files_that_the_reference_library_edited_are_edited_again() {
         }
         assert_eq!(after.metadata().len(), before.metadata().len() + 1, "{name}");
         good(&["verify", &file]);
+    }
+}
+
+#[test]
+fn a_rewritten_file_has_room_for_metadata_to_grow() {
+    let (folder, file) = copy("ref_128.hk");
+    let output = text(&folder.path().join("out.hk")).to_owned();
+    let long = "x".repeat(16_000);
+    for (room, place) in [("16384", "in front"), ("0", "at the end")] {
+        let args =
+            ["quantize", &file, &output, "--type", "f32", "--force", "--metadata-room", room];
+        assert!(hk(&args).status.success());
+        let run = hk(&["metadata", "set", &output, "long", &long]);
+        let at_end = texts(&run).1.contains("at the end");
+        assert_eq!((run.status.success(), at_end), (true, place == "at the end"), "{room}");
+        good(&["verify", &output]);
     }
 }
 

@@ -59,7 +59,7 @@ fn peak<T>(run: impl FnOnce() -> T) -> (T, usize) {
 fn try_convert(case: &Case, gguf: &[u8]) -> Result<(), String> {
     std::fs::write(case.path("in.gguf"), gguf).unwrap();
     std::fs::write(case.path("out.hk"), "old").unwrap();
-    let options = Options { overwrite: true, alignment: 1 };
+    let options = Options { overwrite: true, alignment: 1, ..Options::default() };
     let (input, output) = (case.path("in.gguf"), case.path("out.hk"));
     let (result, peak) = peak(|| convert(&input, &output, options, |_| ControlFlow::Continue(())));
     assert!(peak < 1 << 20, "{peak} bytes held for a file of {}", gguf.len());

@@ -36,7 +36,9 @@ fn every_tensor_type_keeps_its_bytes_and_gets_its_shape_reversed() {
     for (from, to) in [(32, 128), (8, 1), (4096, 48), (65536, 65536)] {
         let gguf = all_types(from);
         let case = Case::new(&gguf.build().bytes);
-        let model = case.convert(Options { alignment: to, overwrite: false }).unwrap();
+        let model = case
+            .convert(Options { alignment: to, overwrite: false, ..Options::default() })
+            .unwrap();
         assert_eq!(model.hk().tensors().len(), TYPES.len());
         for ((_, weights, _, name), info) in TYPES.into_iter().zip(&gguf.tensors) {
             let tensor = model.tensor(name).unwrap();
@@ -326,7 +328,7 @@ proptest! {
             gguf = gguf.tensor(&i.to_string(), id, &dims, rng.bytes(bytes));
         }
         let case = Case::new(&gguf.build().bytes);
-        let model = case.convert(Options { alignment: to, overwrite: false }).unwrap();
+        let model = case.convert(Options { alignment: to, overwrite: false, ..Options::default() }).unwrap();
         for (tensor, info) in model.hk().tensors().zip(&gguf.tensors) {
             prop_assert_eq!(tensor.name.as_bytes(), &info.name);
             prop_assert!(tensor.shape.iter().eq(info.dims.iter().rev()));
@@ -338,7 +340,7 @@ proptest! {
 #[test]
 fn the_demo_model_is_the_conversion_of_its_gguf() {
     let case = Case::new(&data("demo/stories-q8_0.gguf"));
-    case.convert(Options::default()).unwrap();
+    case.convert(Options { metadata_room: 0, ..Options::default() }).unwrap();
     let shipped = hk_tests::data_dir().join("../../examples/models/stories.hk");
     assert!(std::fs::read(case.path("out.hk")).unwrap() == std::fs::read(shipped).unwrap());
 }
@@ -371,6 +373,8 @@ fn an_output_is_replaced_only_when_allowed_and_never_the_input() {
         convert(&case.path("none"), &case.path("out.hk"), options, |_| ControlFlow::Continue(()))
             .unwrap_err();
     assert!(error.to_string().contains("cannot open"), "{error}");
-    let error = case.convert(Options { alignment: 65537, overwrite: true }).unwrap_err();
+    let error = case
+        .convert(Options { alignment: 65537, overwrite: true, ..Options::default() })
+        .unwrap_err();
     assert!(error.to_string().contains("65537"), "{error}");
 }

@@ -30,6 +30,7 @@ use crate::storage::StorageType;
 #[derive(Clone, Debug)]
 pub struct FileBuilder {
     alignment: u32,
+    room: u64,
     shard: Option<(u16, u16)>,
     metadata: MetadataBuilder,
     tensors: Vec<Item>,
@@ -56,6 +57,7 @@ impl FileBuilder {
     pub const fn new() -> Self {
         FileBuilder {
             alignment: 128,
+            room: 0,
             shard: None,
             metadata: MetadataBuilder::new(),
             tensors: Vec::new(),
@@ -73,6 +75,14 @@ impl FileBuilder {
         }
         self.alignment = alignment;
         Ok(self)
+    }
+
+    /// Leaves at least `bytes` bytes unused in front of the first payload, so that metadata can
+    /// grow without being moved to the end of the file (storage-and-sparsity.md, section 3). A
+    /// file without payloads has none: its metadata stand at its end anyway.
+    pub const fn metadata_room(&mut self, bytes: u64) -> &mut Self {
+        self.room = bytes;
+        self
     }
 
     /// Makes the file shard `index`, counted from 0, of `count`.
@@ -167,7 +177,9 @@ impl FileBuilder {
             self.tensors.iter().map(|item| entry_len(item.spec.name.len(), item.shape.len()));
         let toc_len: usize = entry_lens.sum();
         let toc = Span { offset: end(metadata)?, size: toc_len as u64 };
-        let mut cursor = Cursor { at: end(toc)?, alignment: u64::from(self.alignment) };
+        let room = if self.tensors.iter().any(Item::is_stored) { self.room } else { 0 };
+        let sections = end(toc)?.checked_add(room).ok_or(BuildError::TooLarge)?;
+        let mut cursor = Cursor { at: sections, alignment: u64::from(self.alignment) };
         let tensor_data_offset = cursor.align()?;
         cursor.at = tensor_data_offset;
 
@@ -230,8 +242,7 @@ impl FileBuilder {
     }
 
     fn flags(&self) -> Flags {
-        let stored = |item: &&Item| item.target.is_none() && item.spec.data_size > 0;
-        let mut payloads = self.tensors.iter().filter(stored).peekable();
+        let mut payloads = self.tensors.iter().filter(|item| item.is_stored()).peekable();
         let mut flags = Flags::LITTLE_ENDIAN.with(Flags::for_alignment(self.alignment));
         if payloads.peek().is_some() && payloads.all(|item| item.spec.storage.is_dense()) {
             flags = flags.with(Flags::RAW_WEIGHT_STORAGE);
@@ -247,6 +258,11 @@ impl FileBuilder {
 }
 
 impl Item {
+    /// Whether the file holds bytes for it alone.
+    const fn is_stored(&self) -> bool {
+        self.target.is_none() && self.spec.data_size > 0
+    }
+
     fn entry(&self, index: u32, spans: [Span; 3]) -> TensorEntry<'_> {
         let [data, scales, residual] = spans;
         TensorEntry {

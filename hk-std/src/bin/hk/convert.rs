@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use hk_std::Result;
 use hk_std::convert::gguf;
+use hk_std::{Result, Writer};
 
 use crate::interrupt;
 use crate::output;
@@ -38,6 +38,10 @@ pub struct Args {
         value_parser = alignment)]
     alignment: u32,
 
+    /// Leave N bytes unused in front of the first tensor, for metadata to grow
+    #[arg(long, value_name = "N", default_value_t = Writer::METADATA_ROOM)]
+    metadata_room: u64,
+
     /// Replace OUT.hk if it exists
     #[arg(long)]
     force: bool,
@@ -51,7 +55,11 @@ fn alignment(text: &str) -> std::result::Result<u32, &'static str> {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let start = Instant::now();
-    let options = gguf::Options { alignment: args.alignment, overwrite: args.force };
+    let options = gguf::Options {
+        alignment: args.alignment,
+        metadata_room: args.metadata_room,
+        overwrite: args.force,
+    };
     interrupt::catch();
     let mut bar = None;
     let summary = gguf::convert(&args.input, &args.output, options, |progress| {

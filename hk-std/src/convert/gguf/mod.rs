@@ -53,14 +53,16 @@ pub use types::{GgufType, TYPES_KEY, ValueType, narrow};
 pub struct Options {
     /// Alignment of the HK file's payloads in bytes, 1 to 65536.
     pub alignment: u32,
+    /// Bytes that are left unused in front of the first payload, for metadata to grow.
+    pub metadata_room: u64,
     /// Whether an existing output may be replaced.
     pub overwrite: bool,
 }
 
 impl Default for Options {
-    /// 128 bytes, and nothing is replaced.
+    /// 128 bytes, the room of [`Writer::METADATA_ROOM`], and nothing is replaced.
     fn default() -> Self {
-        Options { alignment: 128, overwrite: false }
+        Options { alignment: 128, metadata_room: Writer::METADATA_ROOM, overwrite: false }
     }
 }
 
@@ -109,7 +111,7 @@ pub fn convert(
     let file = open(input)?;
     check_output(input, output, options.overwrite)?;
     let mut writer = Writer::new();
-    writer.alignment(options.alignment)?;
+    writer.alignment(options.alignment)?.metadata_room(options.metadata_room);
     let plan = plan(&file, input, &mut writer)?;
     let payload = |spec: &TensorSpec, _part| {
         let offset = plan.offsets.get(&spec.name).ok_or(ErrorKind::NotFound)?;

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use globset::{Glob, GlobMatcher};
 use hk_std::hk_core::{SparsityType, StorageType, Tensor, TileLayout};
 use hk_std::rewrite::{self, Options, Summary, Target};
-use hk_std::{ModelFile, Result, backend};
+use hk_std::{ModelFile, Result, Writer, backend};
 use serde_json::json;
 
 use crate::progress::Progress;
@@ -32,6 +32,10 @@ pub struct Files {
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
+
+    /// Leave N bytes unused in front of the first tensor, for metadata to grow
+    #[arg(long, value_name = "N", default_value_t = Writer::METADATA_ROOM)]
+    metadata_room: u64,
 
     /// Replace OUT.hk if it exists
     #[arg(long)]
@@ -85,7 +89,11 @@ pub fn run<'m>(
     interrupt::catch();
     let mut notes = Notes::default();
     let mut bar = None;
-    let options = Options { overwrite: files.force, backend: backend()? };
+    let options = Options {
+        overwrite: files.force,
+        metadata_room: files.metadata_room,
+        ..Options::new(backend()?)
+    };
     let summary = rewrite::rewrite(
         model,
         &files.output,
