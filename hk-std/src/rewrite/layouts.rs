@@ -103,8 +103,8 @@ impl<'m> Source<'m> {
         Ok(Box::new(head.chain(row_ptrs).chain(block_columns).chain(values)))
     }
 
-    /// The elements as they are, in another order. Rows are brought to tiles a row of tiles at
-    /// a time; anything else needs the whole tensor in memory.
+    /// The elements as they are, in another order. Rows and tiles are brought to rows and tiles
+    /// a row of tiles at a time; columns need the whole tensor in memory.
     pub(super) fn order<'r>(self, tile: TileLayout) -> Result<Box<dyn Read + 'r>>
     where
         'm: 'r,
@@ -119,16 +119,19 @@ impl<'m> Source<'m> {
             let (needed, available) = (from.stored_len() as u64, data.len() as u64);
             fault(CoreError::call(ErrorKind::TooShort { part: Part::Data, needed, available }))
         })?;
-        let height = match (self.tensor.tile, tile.tile()) {
-            (TileLayout::ROW_MAJOR, Some((height, _))) => u64::from(height),
-            _ => {
-                let mut row_major = self.zeros(from.row_major_len())?;
-                from.restore(stored, &mut row_major).map_err(fault)?;
-                let mut out = self.zeros(to.stored_len())?;
-                to.store(&row_major, &mut out).map_err(fault)?;
-                return Ok(Box::new(io::Cursor::new(out)));
-            }
+        // Rows that make whole tiles of both; every height divides the larger ones.
+        let heights = [self.tensor.tile, tile].map(|tile| match tile.tile() {
+            Some((height, _)) => Some(u64::from(height)),
+            None => (tile == TileLayout::ROW_MAJOR).then_some(1),
+        });
+        let [Some(here), Some(there)] = heights else {
+            let mut row_major = self.zeros(from.row_major_len())?;
+            from.restore(stored, &mut row_major).map_err(fault)?;
+            let mut out = self.zeros(to.stored_len())?;
+            to.store(&row_major, &mut out).map_err(fault)?;
+            return Ok(Box::new(io::Cursor::new(out)));
         };
+        let height = here.max(there);
         let mut row = 0;
         let mut rest = stored;
         Ok(Box::new(Pieces::new(move |out| {
@@ -136,10 +139,13 @@ impl<'m> Source<'m> {
                 return Ok(false);
             }
             let count = height.min(rows - row);
-            let band = Order::new(storage, tile, count, columns).map_err(fault)?;
-            let (now, later) = rest.split_at(band.row_major_len());
-            *out = self.zeros(band.stored_len())?;
-            band.store(now, out).map_err(fault)?;
+            let band = |tile| Order::new(storage, tile, count, columns).map_err(fault);
+            let (from, to) = (band(self.tensor.tile)?, band(tile)?);
+            let (now, later) = rest.split_at(from.stored_len());
+            let mut row_major = self.zeros(from.row_major_len())?;
+            from.restore(now, &mut row_major).map_err(fault)?;
+            *out = self.zeros(to.stored_len())?;
+            to.store(&row_major, out).map_err(fault)?;
             (row, rest) = (row + count, later);
             Ok(true)
         })))
